@@ -1,0 +1,103 @@
+//! Verdicts, symptoms, outcomes and bugs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+
+/// What a checker, and then a trial, comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Pass,
+    /// The checker could not tell.
+    Unknown,
+    Fail,
+}
+
+/// Something a checker saw that should not be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Symptom {
+    /// The checker's name.
+    pub checker: String,
+    /// Normalised: the same words for the same misbehaviour in another trial.
+    pub summary: String,
+    /// For people: names, times, stacks.
+    pub detail: Vec<String>,
+    /// When it showed, real microseconds since the trial began.
+    pub at_us: u64,
+}
+
+/// One checker's judgement of one trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judgement {
+    pub checker: String,
+    pub verdict: Verdict,
+    pub symptoms: Vec<Symptom>,
+    /// Why it is unknown, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A fault that fired: the evidence, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FiredFault {
+    pub step: u32,
+    /// Empty for faults the lab executes.
+    pub node: String,
+    /// The site's name; empty for faults the lab executes.
+    pub site: String,
+    pub fault: String,
+    pub stack: String,
+    pub at_us: u64,
+}
+
+/// How one trial ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub format: u32,
+    pub trial: u64,
+    pub verdict: Verdict,
+    pub judgements: Vec<Judgement>,
+    pub fired: Vec<FiredFault>,
+    /// Steps of the plan that never fired.
+    pub unreached: Vec<u32>,
+    pub warp: f64,
+    pub seconds: f64,
+}
+
+impl Outcome {
+    pub const FORMAT: u32 = 1;
+
+    pub fn symptoms(&self) -> impl Iterator<Item = &Symptom> {
+        self.judgements.iter().flat_map(|j| &j.symptoms)
+    }
+}
+
+/// Failing trials with one cause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bug {
+    pub format: u32,
+    /// Short, stable for the same signature: the name of its folder.
+    pub id: String,
+    /// Injection and symptom: what makes it this bug and not another.
+    pub signature: String,
+    pub title: String,
+    /// Id of the known bug it matches, if any.
+    pub known: Option<String>,
+    pub plan: Plan,
+    pub symptoms: Vec<Symptom>,
+    pub fired: Vec<FiredFault>,
+    /// Trials that showed it, the first one first.
+    pub trials: Vec<u64>,
+    pub confirmed: Confirmation,
+}
+
+/// How often replays showed the bug again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Confirmation {
+    pub times: u32,
+    pub of: u32,
+    /// Of these, replays on the real clock.
+    pub unwarped_times: u32,
+    pub unwarped_of: u32,
+}

@@ -1,0 +1,156 @@
+//! The campaign's event stream: console, store, JSON and web consume it and nothing else.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bug::{Bug, Outcome};
+use crate::event::Event;
+use crate::history::Baseline;
+use crate::plan::Plan;
+
+/// What a campaign was asked to do: stored first, read by `resume`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CampaignSpec {
+    pub format: u32,
+    /// `name@version`.
+    pub target: String,
+    pub policy: String,
+    pub seed: u64,
+    pub trials: u64,
+    /// Wall-clock limit in seconds; 0 is none.
+    pub budget_s: u64,
+    pub jobs: u32,
+    pub warp: WarpSpec,
+    /// Kinds of faults to inject: `throw`, `delay`, `crash`.
+    pub faults: Vec<String>,
+    /// Length of an injected delay, virtual milliseconds.
+    pub delay_ms: u64,
+    /// Regular expression on site names; empty takes all.
+    pub sites: String,
+    pub baselines: u32,
+    /// Replays that confirm a bug, and of these on the real clock.
+    pub confirm: u32,
+    pub confirm_unwarped: u32,
+    /// The plan to run, for policy `replay`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+}
+
+impl CampaignSpec {
+    pub const FORMAT: u32 = 1;
+}
+
+/// How fast virtual time runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WarpSpec {
+    Off,
+    /// Baselines choose the largest factor that still passes.
+    Auto,
+    Factor(f64),
+}
+
+/// Why a trial is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    Baseline,
+    Search,
+    /// Replays that tell a bug from an accident.
+    Confirm,
+}
+
+/// What happens in a campaign.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "campaign", rename_all = "kebab-case")]
+pub enum CampaignEvent {
+    Started {
+        spec: CampaignSpec,
+        store: String,
+        sites: usize,
+        resumed: u64,
+    },
+    /// A line for people: what is going on.
+    Note {
+        text: String,
+    },
+    BaselineDone {
+        baseline: Baseline,
+    },
+    TrialStarted {
+        trial: u64,
+        purpose: Purpose,
+        plan: Plan,
+    },
+    /// An event of a running trial, as it is linearised.
+    Trial {
+        trial: u64,
+        event: Event,
+    },
+    TrialDone {
+        trial: u64,
+        purpose: Purpose,
+        plan: Plan,
+        outcome: Outcome,
+    },
+    /// A failing trial could not be made to fail again often enough.
+    NotConfirmed {
+        trial: u64,
+        signature: String,
+        times: u32,
+        of: u32,
+    },
+    BugFound {
+        bug: Bug,
+    },
+    /// The same bug again, in another trial.
+    BugSeen {
+        id: String,
+        trial: u64,
+    },
+    Finished {
+        summary: Summary,
+    },
+}
+
+/// What a campaign came to: the object that `--json` ends with.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    pub target: String,
+    pub policy: String,
+    pub seed: u64,
+    pub store: String,
+    pub trials: u64,
+    /// Trials in which at least one fault fired.
+    pub fired: u64,
+    /// Trials in which a planned fault was never reached.
+    pub unreached: u64,
+    /// Trials without a verdict.
+    pub unknown: u64,
+    /// Failing trials that replays did not confirm.
+    pub unconfirmed: u64,
+    pub bugs: Vec<BugLine>,
+    pub seconds: f64,
+    /// Ended by the user or the budget before all trials were run.
+    pub interrupted: bool,
+}
+
+/// A bug in a summary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BugLine {
+    pub id: String,
+    pub signature: String,
+    pub known: Option<String>,
+    pub title: String,
+    pub plan: Plan,
+    /// Path of the report, relative to where the store is.
+    pub report: String,
+    /// The command that shows it again.
+    pub replay: String,
+    pub confirmed: String,
+}
+
+/// Consumes the stream.
+pub trait EventSink: Send {
+    fn event(&mut self, event: &CampaignEvent);
+}

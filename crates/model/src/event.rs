@@ -1,0 +1,140 @@
+//! The events of a trial, linearised by the lab: the one truth that checkers and reports read.
+
+use serde::{Deserialize, Serialize};
+
+use crate::op::{Done, Op};
+use crate::site::SiteId;
+
+/// Something that happened in a trial, in real microseconds since the trial began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    pub at_us: u64,
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum What {
+    /// A stage of the trial began: `start`, `workload`, `heal`, `recovery`, `stop`.
+    Stage {
+        stage: Stage,
+    },
+    NodeStarted {
+        node: String,
+        incarnation: u32,
+        pid: u32,
+    },
+    NodeReady {
+        node: String,
+    },
+    /// `injected`: a fault of the plan (or the lab's own stop) ended it.
+    NodeExited {
+        node: String,
+        code: Option<i32>,
+        signal: Option<i32>,
+        injected: bool,
+    },
+    ClientStarted {
+        client: String,
+        pid: u32,
+    },
+    ClientExited {
+        client: String,
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
+    Op(Op),
+    OpsDone(Done),
+    /// A line of a client that is not what the protocol says.
+    Garbage {
+        client: String,
+        line: String,
+    },
+    /// A recorded hit.
+    Hit {
+        node: String,
+        site: SiteId,
+        count: u32,
+        stack: String,
+        thread: String,
+    },
+    /// The frames behind a context hash, said once per process.
+    Context {
+        node: String,
+        stack: String,
+        frames: Vec<String>,
+    },
+    /// A fault was injected in a node: the evidence.
+    Fired {
+        step: u32,
+        node: String,
+        site: SiteId,
+        count: u32,
+        fault: String,
+        stack: String,
+        thread: String,
+        frames: Vec<String>,
+    },
+    /// The lab executed a fault of its own.
+    LabFault {
+        step: u32,
+        fault: String,
+        result: String,
+    },
+    /// A log line of a node with what followed it (stack traces).
+    Log {
+        node: String,
+        level: String,
+        logger: String,
+        thread: String,
+        message: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        more: Vec<String>,
+    },
+    /// A thread dump of a node.
+    Dump {
+        node: String,
+        text: String,
+    },
+    /// What a node says of itself.
+    Health {
+        node: String,
+        ok: bool,
+        answer: String,
+    },
+    /// The workload did not end in time.
+    Deadline {
+        limit_ms: u64,
+    },
+    /// The agent or the lab has something to say: a class left alone, events dropped.
+    Notice {
+        source: String,
+        text: String,
+    },
+}
+
+/// The stages of a trial, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    Start,
+    Workload,
+    Heal,
+    Recovery,
+    Stop,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_flat_json_object() {
+        let line = r#"{"at_us":5,"event":"op","t":1,"client":"c1","node":"n1","phase":"write","op":"put","id":3,"ev":"invoke"}"#;
+        let event: Event = serde_json::from_str(line).unwrap();
+        assert!(matches!(&event.what, What::Op(op) if op.id == 3));
+        assert_eq!(serde_json::to_string(&event).unwrap(), line);
+    }
+}

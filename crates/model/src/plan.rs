@@ -1,0 +1,265 @@
+//! Plans: the ordered injections of one trial, as data that prints, stores and replays.
+
+use serde::{Deserialize, Serialize};
+
+/// What one trial does. A plan without steps is a clean run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    #[serde(default = "Plan::format")]
+    pub format: u32,
+    /// Seeds everything random in the trial.
+    #[serde(default)]
+    pub seed: u64,
+    #[serde(default, rename = "step")]
+    pub steps: Vec<Step>,
+}
+
+/// One fault and the condition it waits for. Steps fire strictly in order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    pub when: Trigger,
+    pub fault: Fault,
+}
+
+/// When a step fires. The agent evaluates all but `After` locally, at each hit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "at", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Trigger {
+    /// The `nth` matching hit since the step became the current one (1 is the next).
+    Hit {
+        site: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
+        /// Context: hash of the stack, in hex.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stack: Option<String>,
+        #[serde(default = "one")]
+        nth: u32,
+    },
+    /// Any site; each hit with this probability, drawn from the plan's seed.
+    Random {
+        rate: f64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
+    },
+    /// The first hit in a context (site and stack) that is not among `known`.
+    NewContext {
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        known: Vec<String>,
+    },
+    /// The lab is asked at each hit and decides.
+    Ask {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        site: Option<String>,
+    },
+    /// This many virtual milliseconds after the previous step fired (or the workload began).
+    After { ms: u64 },
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Fault {
+    /// The call at the site raises this exception instead of being made.
+    Throw { exception: String },
+    /// The call is made this many virtual milliseconds later.
+    Delay { ms: u64 },
+    /// The node that hits dies at once, as by `kill -9`.
+    Crash,
+    /// One of the faults the catalog lists for the site that is hit, drawn from the seed.
+    Any,
+    /// The lab starts a crashed node again.
+    Restart { node: String },
+    /// The lab freezes a node's processes for this many virtual milliseconds.
+    Pause { node: String, ms: u64 },
+    /// The lab cuts the network between the groups.
+    Partition { groups: Vec<Vec<String>> },
+    /// The lab mends the network.
+    Heal,
+    /// The lab damages bytes of a node's files.
+    Corrupt {
+        node: String,
+        /// Glob relative to the node's folder; the newest match is damaged.
+        file: String,
+        #[serde(default)]
+        offset: u64,
+        #[serde(default = "one")]
+        bytes: u32,
+    },
+}
+
+impl Fault {
+    /// Executed by the lab, not inside the target.
+    pub fn is_lab(&self) -> bool {
+        !matches!(
+            self,
+            Fault::Throw { .. } | Fault::Delay { .. } | Fault::Crash | Fault::Any
+        )
+    }
+
+    /// Short and stable, for signatures and tables: the fault without its amounts.
+    pub fn label(&self) -> String {
+        match self {
+            Fault::Throw { exception } => {
+                format!(
+                    "throw {}",
+                    exception.rsplit('.').next().unwrap_or(exception)
+                )
+            }
+            Fault::Delay { .. } => "delay".into(),
+            Fault::Crash => "crash".into(),
+            Fault::Any => "any".into(),
+            Fault::Restart { .. } => "restart".into(),
+            Fault::Pause { .. } => "pause".into(),
+            Fault::Partition { .. } => "partition".into(),
+            Fault::Heal => "heal".into(),
+            Fault::Corrupt { .. } => "corrupt".into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fault::Throw { exception } => write!(f, "throw {exception}"),
+            Fault::Delay { ms } => write!(f, "delay {} s", *ms as f64 / 1000.0),
+            Fault::Crash => write!(f, "crash"),
+            Fault::Any => write!(f, "any fault of the site"),
+            Fault::Restart { node } => write!(f, "restart {node}"),
+            Fault::Pause { node, ms } => write!(f, "pause {node} {} s", *ms as f64 / 1000.0),
+            Fault::Partition { groups } => {
+                let sides: Vec<String> = groups.iter().map(|g| g.join(",")).collect();
+                write!(f, "partition {}", sides.join(" | "))
+            }
+            Fault::Heal => write!(f, "heal the network"),
+            Fault::Corrupt {
+                node,
+                file,
+                offset,
+                bytes,
+            } => {
+                write!(f, "corrupt {bytes} byte(s) of {node}:{file} at {offset}")
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Trigger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Trigger::Hit {
+                site,
+                node,
+                stack,
+                nth,
+            } => {
+                write!(f, "{site}")?;
+                if let Some(node) = node {
+                    write!(f, " on {node}")?;
+                }
+                if let Some(stack) = stack {
+                    write!(f, " in context {stack}")?;
+                }
+                if *nth > 1 {
+                    write!(f, ", hit {nth}")
+                } else {
+                    Ok(())
+                }
+            }
+            Trigger::Random { rate, .. } => write!(f, "any hit with probability {rate}"),
+            Trigger::NewContext { .. } => write!(f, "the first hit in a new context"),
+            Trigger::Ask { .. } => write!(f, "when the lab says so"),
+            Trigger::After { ms } => write!(f, "{} s later", *ms as f64 / 1000.0),
+        }
+    }
+}
+
+impl std::fmt::Display for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.steps.is_empty() {
+            return write!(f, "no fault");
+        }
+        for (i, step) in self.steps.iter().enumerate() {
+            let comma = if i > 0 { "; " } else { "" };
+            write!(f, "{comma}{} at {}", step.fault, step.when)?;
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    pub const FORMAT: u32 = 1;
+
+    fn format() -> u32 {
+        Self::FORMAT
+    }
+
+    /// A run without faults.
+    pub fn clean() -> Plan {
+        Plan {
+            format: Self::FORMAT,
+            seed: 0,
+            steps: Vec::new(),
+        }
+    }
+
+    pub fn single(seed: u64, when: Trigger, fault: Fault) -> Plan {
+        Plan {
+            format: Self::FORMAT,
+            seed,
+            steps: vec![Step { when, fault }],
+        }
+    }
+
+    /// Virtual milliseconds the plan itself may add to a trial.
+    pub fn added_ms(&self) -> u64 {
+        let step = |s: &Step| {
+            let wait = if let Trigger::After { ms } = s.when {
+                ms
+            } else {
+                0
+            };
+            match s.fault {
+                Fault::Delay { ms } | Fault::Pause { ms, .. } => wait + ms,
+                _ => wait,
+            }
+        };
+        self.steps.iter().map(step).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_survives_toml() {
+        let text = r#"
+            seed = 7
+            [[step]]
+            when = { at = "hit", site = "a.B.c()>d.E.f#0", node = "n2", nth = 3 }
+            fault = { kind = "throw", exception = "java.io.IOException" }
+            [[step]]
+            when = { at = "after", ms = 3000 }
+            fault = { kind = "partition", groups = [["n1"], ["n2", "n3"]] }
+        "#;
+        let plan: Plan = toml::from_str(text).unwrap();
+        assert_eq!(plan.steps.len(), 2);
+        let again: Plan = toml::from_str(&toml::to_string(&plan).unwrap()).unwrap();
+        assert_eq!(plan, again);
+        assert_eq!(plan.added_ms(), 3000);
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused() {
+        let text =
+            "[[step]]\nwhen = { at = \"after\", ms = 1, sec = 2 }\nfault = { kind = \"heal\" }";
+        assert!(toml::from_str::<Plan>(text).is_err());
+    }
+}
