@@ -1,1 +1,66 @@
-//! To be filled.
+//! One trial, then a campaign of them.
+//!
+//! - [`compile`]: a plan becomes data on the board.
+//! - [`board`]: the board's file, its events and questions.
+//! - [`limits`]: every wait of a trial, derived from baselines.
+//! - [`trial`]: one trial from an empty folder to a history.
+//! - [`campaign`]: baselines, search, confirmation, resume.
+//!
+//! Invariant: the lab knows no bytecode, no terminals and no HTML. What happens becomes an event.
+
+pub mod board;
+pub mod campaign;
+pub mod compile;
+mod confirm;
+pub mod faults;
+mod judge;
+pub mod limits;
+mod running;
+pub mod trial;
+
+use std::path::{Path, PathBuf};
+
+use temblor_cluster::cell::CellError;
+
+pub use campaign::{Campaign, Past};
+pub use trial::{Setup, TrialSpec};
+
+/// Why a trial or a campaign could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    #[error("could not {what} {path}: {cause}{}", advice(.cause))]
+    Io { what: &'static str, path: PathBuf, cause: std::io::Error },
+    #[error(transparent)]
+    Cell(#[from] CellError),
+    #[error(transparent)]
+    Start(#[from] temblor_cluster::start::StartError),
+    #[error(transparent)]
+    Plan(#[from] compile::PlanError),
+    #[error(transparent)]
+    Policy(#[from] temblor_explore::policy::PolicyError),
+    #[error("{0}")]
+    Command(String),
+    #[error(
+        "the target fails without any fault, so no fault can be judged:\n{what}\n\
+         see {folder}; run it again with `--warp off` if it is only too slow for virtual time"
+    )]
+    Baseline { what: String, folder: PathBuf },
+    #[error("ended on request")]
+    Interrupted,
+    #[error("{0}; this is a defect of Temblor, please report it")]
+    Internal(String),
+}
+
+fn advice(cause: &std::io::Error) -> &'static str {
+    match cause.kind() {
+        std::io::ErrorKind::StorageFull => "; free some space, then `temblor resume`",
+        std::io::ErrorKind::PermissionDenied => "; check who owns the store",
+        _ => "",
+    }
+}
+
+impl LabError {
+    pub(crate) fn io(what: &'static str, path: &Path, cause: std::io::Error) -> LabError {
+        LabError::Io { what, path: path.to_path_buf(), cause }
+    }
+}

@@ -27,6 +27,9 @@ pub struct CampaignSpec {
     pub delay_ms: u64,
     /// Regular expression on site names; empty takes all.
     pub sites: String,
+    /// Also the entries of the JDK's own I/O methods.
+    #[serde(default)]
+    pub jdk_sites: bool,
     pub baselines: u32,
     /// Replays that confirm a bug, and of these on the real clock.
     pub confirm: u32,

@@ -1,1 +1,26 @@
-//! To be filled.
+//! Consumers of a campaign's event stream: store, console, JSON, Markdown and HTML.
+//!
+//! Invariant: this crate never knows how events arose. It reads events, outcomes and bugs, and
+//! nothing it writes is anything but a view of them.
+
+pub mod console;
+pub mod html;
+pub mod json;
+pub mod markdown;
+pub mod moments;
+pub mod progress;
+pub mod publish;
+pub mod store;
+pub mod terminal_svg;
+pub mod timeline;
+pub mod view;
+
+mod escape;
+mod timeline_svg;
+
+pub use console::Console;
+pub use json::JsonSink;
+pub use store::{
+    Store, StoreError, StoreFailure, StoreSink, Trials, find_bug, find_campaign, load_events,
+};
+pub use terminal_svg::terminal_svg;

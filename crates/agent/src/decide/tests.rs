@@ -1,0 +1,246 @@
+//! Every trigger on a board in private memory.
+
+use super::*;
+use temblor_model::board::spec::{BoardSpec, FaultKind, FaultSpec, StepSpec};
+use temblor_model::fnv64;
+
+fn board_of(spec: &BoardSpec) -> Board {
+    let (bytes, len) = spec.encode();
+    let pages = vec![0u128; (len as usize).div_ceil(16)].leak();
+    let base = pages.as_mut_ptr().cast::<u8>();
+    // SAFETY: the memory is large enough, aligned for every record, and never freed.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), base, bytes.len());
+        Board::at(base, len as usize).unwrap()
+    }
+}
+
+fn step(trigger: TriggerKind) -> StepSpec {
+    StepSpec {
+        trigger,
+        site: ANY_SITE,
+        node: 0,
+        stack: 0,
+        nth: 1,
+        rate: 0.0,
+        fault: 0,
+    }
+}
+
+fn spec(steps: Vec<StepSpec>) -> BoardSpec {
+    let fault = |kind| FaultSpec {
+        kind,
+        amount: 1,
+        class: String::new(),
+    };
+    BoardSpec {
+        seed: 7,
+        arms: vec![0, ARM_STEP, ARM_SET, ARM_SET],
+        steps,
+        faults: vec![
+            fault(FaultKind::Throw),
+            fault(FaultKind::Delay),
+            fault(FaultKind::Crash),
+        ],
+        site_faults: vec![(0, 0), (0, 1), (1, 2), (0, 0)],
+        ring_units: 8,
+        slots: 1,
+        ..BoardSpec::default()
+    }
+}
+
+fn hit(site: u32, arm: u8, count: u32) -> Hit {
+    Hit { site, arm, count }
+}
+
+fn no_stack() -> u64 {
+    panic!("the trigger does not need the stack")
+}
+
+#[test]
+fn at_hit_fires_once_at_the_nth_matching_hit() {
+    let at = StepSpec {
+        site: 1,
+        node: fnv64(b"n2"),
+        nth: 3,
+        ..step(TriggerKind::AtHit)
+    };
+    let board = board_of(&spec(vec![at]));
+    let mut fired = Vec::new();
+    for count in 1..=6 {
+        for node in ["n1", "n2"] {
+            let node = fnv64(node.as_bytes());
+            let decision = decide(&board, node, hit(1, ARM_STEP, count), &mut no_stack);
+            if decision != Decision::Pass {
+                fired.push((count, node, decision));
+            }
+        }
+    }
+    assert_eq!(
+        fired,
+        [(3, fnv64(b"n2"), Decision::Fire { step: 0, fault: 0 })]
+    );
+}
+
+#[test]
+fn at_hit_with_a_stack_counts_only_that_context() {
+    let at = StepSpec {
+        site: 1,
+        stack: 99,
+        nth: 2,
+        ..step(TriggerKind::AtHit)
+    };
+    let board = board_of(&spec(vec![at]));
+    let stacks = [99, 5, 5, 99, 99];
+    let fired = stacks.map(|s| decide(&board, 1, hit(1, ARM_STEP, 1), &mut || s) != Decision::Pass);
+    assert_eq!(fired, [false, false, false, true, false]);
+}
+
+#[test]
+fn steps_fire_strictly_in_order() {
+    let first = StepSpec {
+        site: 1,
+        ..step(TriggerKind::AtHit)
+    };
+    let second = StepSpec {
+        site: 2,
+        fault: 1,
+        ..step(TriggerKind::AtHit)
+    };
+    let board = board_of(&spec(vec![first, second]));
+    let at = |site| decide(&board, 1, hit(site, ARM_STEP, 1), &mut no_stack);
+    assert_eq!(at(2), Decision::Pass, "its turn comes later");
+    assert_eq!(at(1), Decision::Fire { step: 0, fault: 0 });
+    assert_eq!(at(1), Decision::Pass);
+    assert_eq!(at(2), Decision::Fire { step: 1, fault: 1 });
+    assert_eq!(at(2), Decision::Pass, "the plan is over");
+}
+
+#[test]
+fn one_of_many_racing_threads_fires() {
+    let at = StepSpec {
+        site: 1,
+        nth: 100,
+        ..step(TriggerKind::AtHit)
+    };
+    let board = board_of(&spec(vec![at]));
+    let fires = std::sync::atomic::AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for count in 0..1_000 {
+                    let decision = decide(&board, 1, hit(1, ARM_STEP, count), &mut no_stack);
+                    fires.fetch_add(u32::from(decision != Decision::Pass), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(fires.into_inner(), 1);
+}
+
+#[test]
+fn random_is_the_same_under_the_same_seed_and_near_its_rate() {
+    let first_hit = |seed, rate| {
+        let random = StepSpec {
+            rate,
+            fault: ANY_FAULT,
+            ..step(TriggerKind::Random)
+        };
+        let board = board_of(&BoardSpec {
+            seed,
+            ..spec(vec![random])
+        });
+        (1..100_000).find_map(
+            |n| match decide(&board, 3, hit(2, ARM_SET, n), &mut no_stack) {
+                Decision::Pass => None,
+                fire => Some((n, fire)),
+            },
+        )
+    };
+    assert_eq!(first_hit(1, 0.01), first_hit(1, 0.01));
+    let firsts: Vec<u32> = (0..200)
+        .map(|seed| first_hit(seed, 0.01).unwrap().0)
+        .collect();
+    let mean = firsts.iter().sum::<u32>() as f64 / firsts.len() as f64;
+    assert!((70.0..130.0).contains(&mean), "{mean}");
+    assert_eq!(first_hit(5, 1.0).unwrap().0, 1);
+    assert_eq!(first_hit(5, 0.0), None);
+}
+
+#[test]
+fn any_fault_is_drawn_from_the_site_and_only_from_it() {
+    let fault = |seed, site| {
+        let random = StepSpec {
+            rate: 1.0,
+            fault: ANY_FAULT,
+            ..step(TriggerKind::Random)
+        };
+        let board = board_of(&BoardSpec {
+            seed,
+            ..spec(vec![random])
+        });
+        decide(&board, 3, hit(site, ARM_SET, 1), &mut no_stack)
+    };
+    let mut faults: Vec<Decision> = (0..50).map(|seed| fault(seed, 2)).collect();
+    faults.dedup();
+    assert!(faults.contains(&Decision::Fire { step: 0, fault: 1 }));
+    assert!(faults.contains(&Decision::Fire { step: 0, fault: 2 }));
+    assert_eq!(
+        fault(1, 3),
+        Decision::Pass,
+        "a site without faults of its own"
+    );
+}
+
+#[test]
+fn sites_outside_the_set_are_not_drawn() {
+    let random = StepSpec {
+        rate: 1.0,
+        ..step(TriggerKind::Random)
+    };
+    let board = board_of(&spec(vec![random]));
+    assert_eq!(
+        decide(&board, 1, hit(1, ARM_STEP, 1), &mut no_stack),
+        Decision::Pass
+    );
+    assert_eq!(
+        decide(&board, 1, hit(1, 1, 1), &mut no_stack),
+        Decision::Pass
+    );
+}
+
+#[test]
+fn a_new_context_fires_a_known_one_does_not() {
+    let known = vec![context_key(2, 50), context_key(3, 60)];
+    let board = board_of(&BoardSpec {
+        contexts: known,
+        ..spec(vec![step(TriggerKind::NewContext)])
+    });
+    let at = |site, stack| decide(&board, 1, hit(site, ARM_SET, 1), &mut || stack);
+    assert_eq!(at(2, 50), Decision::Pass);
+    assert_eq!(at(3, 60), Decision::Pass);
+    assert_eq!(at(3, 50), Decision::Fire { step: 0, fault: 0 });
+    assert_eq!(at(2, 51), Decision::Pass, "taken");
+}
+
+#[test]
+fn ask_asks_and_lab_steps_are_passed_by() {
+    let ask = StepSpec {
+        site: 2,
+        ..step(TriggerKind::Ask)
+    };
+    let board = board_of(&spec(vec![ask, step(TriggerKind::Lab)]));
+    assert_eq!(
+        decide(&board, 1, hit(2, ARM_SET, 1), &mut no_stack),
+        Decision::Ask { step: 0 }
+    );
+    assert_eq!(
+        decide(&board, 1, hit(3, ARM_SET, 1), &mut no_stack),
+        Decision::Pass
+    );
+    assert!(board.take_step(0));
+    assert_eq!(
+        decide(&board, 1, hit(2, ARM_SET, 1), &mut no_stack),
+        Decision::Pass
+    );
+}

@@ -1,0 +1,210 @@
+//! What happens at a hit of an armed site: count, record, decide, inject.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use temblor_model::board::ARM_RECORD;
+use temblor_model::board::record::RecordWhat;
+use temblor_model::board::spec::FaultKind;
+
+use crate::agent::Agent;
+use crate::ask::{Question, ask};
+use crate::decide::{Decision, Hit, decide};
+use crate::jvm::Jni;
+use crate::stack::Stack;
+use crate::throw::throw;
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks the thread as running agent code: what the agent itself calls is never hooked.
+pub struct Guard;
+
+impl Guard {
+    /// `None` when the thread is inside already.
+    pub fn enter() -> Option<Guard> {
+        INSIDE.with(|inside| (!inside.replace(true)).then_some(Guard))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        INSIDE.with(|inside| inside.set(false));
+    }
+}
+
+/// The native side of `FaultHook.hit`.
+pub fn hit(agent: &Agent, jni: Jni, site: i32) {
+    let board = &agent.place.board;
+    let Ok(site) = u32::try_from(site) else {
+        return;
+    };
+    let Some(arm) = board.arms().get(site as usize) else {
+        return;
+    };
+    let Some(_guard) = Guard::enter() else { return };
+    let counter = &agent.counters[site as usize];
+    let count = counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+    let hit = Hit {
+        site,
+        arm: arm.load(Ordering::Relaxed),
+        count,
+    };
+    let mut visit = Visit {
+        agent,
+        jni,
+        hit,
+        stack: None,
+    };
+    if hit.arm & ARM_RECORD != 0 {
+        visit.record();
+    }
+    let decision = decide(board, agent.place.node, hit, &mut || visit.stack().hash);
+    match decision {
+        Decision::Pass => {}
+        Decision::Fire { step, fault } => visit.inject(step, fault),
+        Decision::Ask { step } => visit.ask(step),
+    }
+}
+
+/// One hit being dealt with; its stack is walked at most once.
+struct Visit<'a> {
+    agent: &'a Agent,
+    jni: Jni,
+    hit: Hit,
+    stack: Option<Stack>,
+}
+
+impl Visit<'_> {
+    fn stack(&mut self) -> &Stack {
+        let (agent, jni) = (self.agent, self.jni);
+        self.stack
+            .get_or_insert_with(|| agent.walker.walk(agent.jvmti, jni))
+    }
+
+    /// The stack's hash while the site has stacks to spend, else 0.
+    fn stack_while_cheap(&mut self) -> u64 {
+        if self.hit.count > self.agent.place.board.header().stacks_per_site {
+            return 0;
+        }
+        let agent = self.agent;
+        let stack = self.stack();
+        agent.journal.context(stack);
+        stack.hash
+    }
+
+    fn thread(&self) -> String {
+        let thread = self.agent.jvmti.thread(self.jni);
+        thread.map_or_else(String::new, |(name, loader)| {
+            self.jni.delete(loader);
+            name
+        })
+    }
+
+    fn record(&mut self) {
+        if self.hit.count > self.agent.place.board.header().hits_per_site {
+            return;
+        }
+        let stack = self.stack_while_cheap();
+        let (site, count, thread) = (self.hit.site, self.hit.count, self.thread());
+        self.agent.journal.write(RecordWhat::Hit {
+            site,
+            count,
+            stack,
+            thread,
+        });
+    }
+
+    /// Evidence first, then the fault: whatever it does, the record is on the board.
+    fn inject(&mut self, step: u32, fault: u32) {
+        let (site, count, thread) = (self.hit.site, self.hit.count, self.thread());
+        let (agent, stack) = (self.agent, self.stack());
+        let (hash, frames) = (stack.hash, stack.text());
+        agent.journal.write_evidence(RecordWhat::Fired {
+            step,
+            site,
+            count,
+            fault,
+            stack: hash,
+            thread,
+            frames,
+        });
+        let board = &agent.place.board;
+        let Some(rec) = board.faults().get(fault as usize) else {
+            return agent
+                .journal
+                .notice(format!("step {step}: fault {fault} is not on the board"));
+        };
+        match FaultKind::from_u32(rec.kind) {
+            Some(FaultKind::Throw) => {
+                let class = board.class_of(rec);
+                if let Err(reason) = throw(agent.jvmti, self.jni, class) {
+                    agent
+                        .journal
+                        .notice(format!("step {step}: cannot throw {class}: {reason}"));
+                }
+            }
+            Some(FaultKind::Delay) => sleep_virtual_ms(rec.amount),
+            Some(FaultKind::Crash) => die(),
+            Some(FaultKind::Lab) => {
+                self.question(step);
+            }
+            None => agent
+                .journal
+                .notice(format!("step {step}: unknown kind of fault {}", rec.kind)),
+        }
+    }
+
+    fn ask(&mut self, step: u32) {
+        self.stack_while_cheap();
+        let Some(answer) = self.question(step) else {
+            return;
+        };
+        let taken = answer != 0 && self.agent.place.board.take_step(step);
+        if taken {
+            self.inject(step, answer - 1);
+        }
+    }
+
+    /// Waits for the lab; without an answer the target goes on, and people are told.
+    fn question(&mut self, step: u32) -> Option<u32> {
+        let place = &self.agent.place;
+        let Hit { site, count, .. } = self.hit;
+        let stack = self.stack.as_ref().map_or(0, |stack| stack.hash);
+        let answer = ask(
+            &place.board,
+            Question {
+                slot: place.slot,
+                step,
+                site,
+                stack,
+                count,
+            },
+        );
+        if answer.is_none() {
+            let ms = place.board.header().ask_deadline_ms;
+            let text = format!("step {step}: the lab did not answer within {ms} ms; going on");
+            self.agent.journal.notice(text);
+        }
+        answer
+    }
+}
+
+/// By libc's own call, so that a preloaded clock scales it.
+fn sleep_virtual_ms(ms: u64) {
+    let time = Duration::from_millis(ms);
+    let mut left = libc::timespec {
+        tv_sec: time.as_secs() as libc::time_t,
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    // SAFETY: nanosleep reads and writes the one timespec; a signal leaves the rest to sleep.
+    while unsafe { libc::nanosleep(&left, &mut left) } != 0 {}
+}
+
+/// The whole process, at once, as by `kill -9`.
+fn die() {
+    // SAFETY: no memory is involved.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}

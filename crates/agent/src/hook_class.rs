@@ -1,0 +1,96 @@
+//! `java.lang.FaultHook`: the one class the agent adds to a JVM, made from nothing.
+//!
+//! ```java
+//! static void at(int site)     { if (U.getByte(ARMS + site) != 0) hit(site); }
+//! static void probe(int block) { U.putByte(COVERAGE + block, (byte) 1); }
+//! static native void hit(int site);
+//! ```
+//!
+//! It lives in the boot loader, in an exported package, so that every class of every loader
+//! resolves it. Board addresses are constants of the code, which the JIT folds best.
+
+use temblor_classfile::synth::{ClassBuilder, MethodSpec};
+use temblor_classfile::{EditError, access, opcode};
+
+pub const NAME: &str = "java/lang/FaultHook";
+pub const AT: &str = "at";
+pub const PROBE: &str = "probe";
+pub const HIT: &str = "hit";
+
+/// Frames of these methods do not show in Java stack traces, and calls are always inlined. The
+/// annotations' names changed over time; a JVM ignores those it does not know.
+const QUIET: [&str; 4] = [
+    "Ljdk/internal/vm/annotation/Hidden;",
+    "Ljava/lang/invoke/LambdaForm$Hidden;",
+    "Ljdk/internal/vm/annotation/ForceInline;",
+    "Ljava/lang/invoke/ForceInline;",
+];
+
+/// The class bytes for a JDK of this feature release.
+pub fn bytes(jdk: u32, arms: *const u8, coverage: *const u8) -> Result<Vec<u8>, EditError> {
+    let unsafe_class = if jdk < 9 {
+        "sun/misc/Unsafe"
+    } else {
+        "jdk/internal/misc/Unsafe"
+    };
+    let unsafe_desc = format!("L{unsafe_class};");
+    let shared = access::PUBLIC | access::STATIC;
+    let class_access = access::PUBLIC | access::FINAL | access::SUPER;
+    // Version 49: verified by inference, so that no stack map frames are needed.
+    let mut class = ClassBuilder::new(49, class_access, NAME, "java/lang/Object")?;
+    class.field(
+        access::PRIVATE | access::STATIC | access::FINAL,
+        "U",
+        &unsafe_desc,
+    )?;
+
+    let mut code = class.code();
+    code.invoke_static(unsafe_class, "getUnsafe", &format!("(){unsafe_desc}"))?
+        .field(opcode::PUTSTATIC, NAME, "U", &unsafe_desc)?
+        .op(opcode::RETURN);
+    let code = code.finish()?;
+    class.method(
+        &MethodSpec::new(access::STATIC, "<clinit>", "()V").stack(1),
+        Some(&code),
+    )?;
+
+    let mut code = class.code();
+    let quiet = code.label();
+    code.field(opcode::GETSTATIC, NAME, "U", &unsafe_desc)?
+        .push_long(arms as i64)?
+        .load_int(0)
+        .op(opcode::I2L)
+        .op(opcode::LADD)
+        .invoke(opcode::INVOKEVIRTUAL, unsafe_class, "getByte", "(J)B")?
+        .jump(opcode::IFEQ, quiet)
+        .load_int(0)
+        .invoke_static(NAME, HIT, "(I)V")?
+        .bind(quiet)
+        .op(opcode::RETURN);
+    let code = code.finish()?;
+    let at = MethodSpec::new(shared, AT, "(I)V")
+        .stack(5)
+        .locals(1)
+        .annotated(&QUIET);
+    class.method(&at, Some(&code))?;
+
+    let mut code = class.code();
+    code.field(opcode::GETSTATIC, NAME, "U", &unsafe_desc)?
+        .push_long(coverage as i64)?
+        .load_int(0)
+        .op(opcode::I2L)
+        .op(opcode::LADD)
+        .op(opcode::ICONST_1)
+        .invoke(opcode::INVOKEVIRTUAL, unsafe_class, "putByte", "(JB)V")?
+        .op(opcode::RETURN);
+    let code = code.finish()?;
+    let probe = MethodSpec::new(shared, PROBE, "(I)V")
+        .stack(6)
+        .locals(1)
+        .annotated(&QUIET);
+    class.method(&probe, Some(&code))?;
+
+    let hit = MethodSpec::new(shared | access::NATIVE, HIT, "(I)V").annotated(&QUIET[..2]);
+    class.method(&hit, None)?;
+    class.finish()
+}

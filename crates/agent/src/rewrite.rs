@@ -1,0 +1,96 @@
+//! Rewrites one class as its hooks say: a call of the hook class before each site and block.
+
+use temblor_classfile::{ClassEdit, ClassFile, EditError, Op, ReadError, class_hash};
+use temblor_model::hooks::{ClassHooks, Hook, MethodHooks};
+use thiserror::Error;
+
+use crate::hook_class::{AT, NAME, PROBE};
+
+/// How many sites and blocks the board has: hooks outside would touch foreign memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    pub sites: u32,
+    pub blocks: u32,
+}
+
+/// Why a class is left as it is.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum LeftAlone {
+    #[error("differs from the analysed one")]
+    OtherBytes,
+    #[error("is used by every hook and cannot be hooked itself")]
+    UsedByHooks,
+    #[error("has a hook for number {0}, which is not on the board")]
+    NotOnBoard(u32),
+    #[error("cannot be read: {0}")]
+    Read(#[from] ReadError),
+    #[error("cannot be rewritten: {0}")]
+    Edit(#[from] EditError),
+}
+
+/// The new class, and what stayed out of it.
+#[derive(Debug)]
+pub struct Rewritten {
+    pub bytes: Vec<u8>,
+    pub skipped: Vec<String>,
+}
+
+/// `reloaded`: the JVM put the bytes together again, so they are not those of the file.
+pub fn rewrite(
+    bytes: &[u8],
+    hooks: &ClassHooks<'_>,
+    reloaded: bool,
+    bounds: Bounds,
+) -> Result<Rewritten, LeftAlone> {
+    // Its methods run inside the hook: hooked, they would call themselves for ever.
+    if hooks.name.ends_with("/misc/Unsafe") {
+        return Err(LeftAlone::UsedByHooks);
+    }
+    let checked = hooks.hash != 0 && !(hooks.retransform || reloaded);
+    if checked && class_hash(bytes) != hooks.hash {
+        return Err(LeftAlone::OtherBytes);
+    }
+    let class = ClassFile::parse(bytes)?;
+    let mut edit = ClassEdit::new(&class);
+    let at = edit.static_method(NAME, AT, "(I)V")?;
+    let probe = edit.static_method(NAME, PROBE, "(I)V")?;
+    let mut skipped = Vec::new();
+    for method in &hooks.methods {
+        let Some(index) = index_of(&class, method) else {
+            skipped.push(format!("{}{}: no such method", method.name, method.desc));
+            continue;
+        };
+        for hook in &method.hooks {
+            let (pc, id, call, limit) = match *hook {
+                Hook::Site { pc, site } => (pc, site, at, bounds.sites),
+                Hook::Block { pc, block } => (pc, block, probe, bounds.blocks),
+            };
+            if id >= limit {
+                return Err(LeftAlone::NotOnBoard(id));
+            }
+            let pc = u16::try_from(pc).map_err(|_| EditError::NoInstruction {
+                method: index,
+                pc: u16::MAX,
+            })?;
+            edit.insert(index, pc, &[Op::PushInt(id as i32), Op::InvokeStatic(call)])?;
+        }
+    }
+    let edited = edit.finish()?;
+    let out = edited
+        .skipped
+        .iter()
+        .map(|s| format!("{}{}: {}", s.name, s.descriptor, s.reason));
+    skipped.extend(out);
+    Ok(Rewritten {
+        bytes: edited.bytes,
+        skipped,
+    })
+}
+
+fn index_of(class: &ClassFile<'_>, method: &MethodHooks<'_>) -> Option<usize> {
+    let (name, desc) = (method.name, method.desc);
+    class
+        .methods()
+        .iter()
+        .position(|m| m.name == name && m.descriptor == desc)
+}

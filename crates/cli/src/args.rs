@@ -1,0 +1,272 @@
+//! The command line, as data.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand};
+use temblor_model::campaign::WarpSpec;
+
+/// Finds the bugs that distributed systems only show when something goes wrong.
+///
+/// Temblor runs a real cluster again and again, injects faults inside its JVMs where they are
+/// likely to matter, and hands back bugs: confirmed, explained, and replayable with one command.
+///
+/// Exit codes: 0 pass, 1 bugs found, 2 unknown, 254 bad arguments, 255 internal error.
+#[derive(Debug, Parser)]
+#[command(name = "temblor", version, max_term_width = 100)]
+pub struct Cli {
+    /// Where campaigns are stored.
+    #[arg(long, global = true, default_value = "store", value_name = "DIR")]
+    pub store: PathBuf,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Search the bundled three-node store for its planted bugs: a tour in two minutes.
+    Demo(DemoArgs),
+    /// List targets, or fetch what they need (jars and JDKs, cached per user).
+    Targets(TargetsArgs),
+    /// Show where faults can happen in a target: its sites, by kind.
+    Analyze(AnalyzeArgs),
+    /// Run a campaign: clean runs, then trials with faults, then bugs.
+    Run(RunArgs),
+    /// Go on with a campaign that was interrupted, killed or out of disk.
+    Resume(ResumeArgs),
+    /// Run a bug's plan again: the command every bug report ends with.
+    Replay(ReplayArgs),
+    /// Write the reports of a campaign again, and print its summary.
+    Report(ReportArgs),
+    /// What this machine allows, and what to install for the rest.
+    Doctor(DoctorArgs),
+    /// Measure hooks, decisions, start-up and the virtual clock against their bars.
+    Bench(BenchArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Trials of the search.
+    #[arg(long, default_value_t = 48)]
+    pub trials: u64,
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Trials side by side.
+    #[arg(long)]
+    pub jobs: Option<u32>,
+    /// End with one JSON object on standard output; progress goes to standard error.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TargetsArgs {
+    #[command(subcommand)]
+    pub action: Option<TargetsAction>,
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TargetsAction {
+    /// Fetch what a target needs, a JDK (`jdk@8`), or jars (`group:artifact:version,...`).
+    Fetch { name: String },
+    /// Print where a fetched thing is: the home of a JDK, the folder of jars.
+    Path { name: String },
+}
+
+#[derive(Debug, Args)]
+pub struct AnalyzeArgs {
+    /// `NAME`, `NAME@VERSION`, or a folder with a target.toml.
+    pub target: String,
+    /// List every site.
+    #[arg(long)]
+    pub sites: bool,
+    /// Also the entries of the JDK's own file and socket methods.
+    #[arg(long)]
+    pub jdk_sites: bool,
+    /// Write the whole catalog as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// `NAME`, `NAME@VERSION`, or a folder with a target.toml.
+    pub target: String,
+    /// How plans are chosen: exhaustive, random, replay.
+    #[arg(long, default_value = "exhaustive")]
+    pub policy: String,
+    /// Trials of the search; clean runs and confirmations come on top.
+    #[arg(long, default_value_t = 100)]
+    pub trials: u64,
+    /// Stop after this long: 90s, 30m, 2h.
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<Span>,
+    /// Trials side by side; one per core when omitted.
+    #[arg(long)]
+    pub jobs: Option<u32>,
+    /// The same seed gives the same plans.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Kinds of faults, comma-separated.
+    #[arg(long, default_value = "throw,delay,crash", value_delimiter = ',')]
+    pub faults: Vec<String>,
+    /// Length of an injected delay, in the target's time.
+    #[arg(long, default_value = "60s", value_name = "TIME")]
+    pub delay: Span,
+    /// Only sites whose name matches this regular expression.
+    #[arg(long, default_value = "", value_name = "REGEX")]
+    pub sites: String,
+    /// Also the entries of the JDK's own file and socket methods.
+    #[arg(long)]
+    pub jdk_sites: bool,
+    /// How fast virtual time runs: `auto` lets clean runs choose, a number, or `off`.
+    #[arg(long, default_value = "auto")]
+    pub warp: Warp,
+    /// Clean runs before the search.
+    #[arg(long, default_value_t = 4)]
+    pub baselines: u32,
+    /// Replays that a failing trial must survive to be a bug.
+    #[arg(long, default_value_t = 3)]
+    pub confirm: u32,
+    /// Replays on the real clock, of which one must show the bug.
+    #[arg(long, default_value_t = 2)]
+    pub confirm_unwarped: u32,
+    /// A plan to run, with `--policy replay`.
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// End with one JSON object on standard output; progress goes to standard error.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// A campaign's folder, its name in the store, or `latest`.
+    #[arg(default_value = "latest")]
+    pub campaign: String,
+    /// Trials in all, when more than first asked for.
+    #[arg(long)]
+    pub trials: Option<u64>,
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// A bug's id, its folder, or a plan.toml (then with `--target`).
+    pub bug: String,
+    /// How often.
+    #[arg(long, default_value_t = 1)]
+    pub times: u64,
+    /// The target, when a plan.toml is given.
+    #[arg(long)]
+    pub target: Option<String>,
+    /// How fast virtual time runs: `auto`, a number, or `off`.
+    #[arg(long, default_value = "auto")]
+    pub warp: Warp,
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// A campaign's folder, its name in the store, or `latest`.
+    #[arg(default_value = "latest")]
+    pub campaign: String,
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Fewer rounds: a look, not a verdict.
+    #[arg(long)]
+    pub quick: bool,
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A length of time: `500ms`, `90s`, `30m`, `2h`; a bare number is seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub ms: u64,
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Span, String> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let scale = match &text[digits.len()..] {
+            "ms" => 1,
+            "" | "s" => 1_000,
+            "m" | "min" => 60_000,
+            "h" => 3_600_000,
+            unit => return Err(format!("`{unit}` is no unit of time; use ms, s, m or h")),
+        };
+        let number: f64 = digits.parse().map_err(|_| "expected a time such as 90s or 30m")?;
+        match number.is_finite() && number >= 0.0 {
+            true => Ok(Span { ms: (number * scale as f64) as u64 }),
+            false => Err("a time cannot be negative".into()),
+        }
+    }
+}
+
+/// `auto`, `off` or a factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Warp(pub WarpSpec);
+
+impl FromStr for Warp {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Warp, String> {
+        match text {
+            "auto" => Ok(Warp(WarpSpec::Auto)),
+            "off" => Ok(Warp(WarpSpec::Off)),
+            number => match number.parse::<f64>() {
+                Ok(k) if (1.0..=1000.0).contains(&k) => Ok(Warp(WarpSpec::Factor(k))),
+                _ => Err("expected `auto`, `off` or a number from 1 to 1000".into()),
+            },
+        }
+    }
+}
+
+/// Reads the command line; help and version exit with 0, mistakes with 254.
+pub fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        let _ = error.print();
+        let code = if error.use_stderr() { 254 } else { 0 };
+        std::process::exit(code)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_and_factors_read_as_people_write_them() {
+        for (text, ms) in [("90s", 90_000), ("2m", 120_000), ("1.5h", 5_400_000), ("7", 7_000)] {
+            assert_eq!(text.parse::<Span>().unwrap().ms, ms, "{text}");
+        }
+        assert!("5d".parse::<Span>().is_err() && "x".parse::<Span>().is_err());
+        assert_eq!("10".parse::<Warp>().unwrap().0, WarpSpec::Factor(10.0));
+        assert!("0.5".parse::<Warp>().is_err());
+    }
+}

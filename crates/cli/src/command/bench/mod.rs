@@ -1,0 +1,66 @@
+//! `temblor bench`: what Temblor itself costs, each figure beside its bar.
+//!
+//! Figures are nanoseconds of the best rounds or ratios of alternating runs, because the
+//! machines these run on are shared and noisy.
+
+mod clock;
+mod hook;
+mod java;
+mod startup;
+
+use serde_json::json;
+
+use crate::args::BenchArgs;
+use crate::exit::Exit;
+use crate::prepare;
+
+/// One figure.
+pub struct Measure {
+    pub name: &'static str,
+    pub value: f64,
+    pub unit: &'static str,
+    /// The value must not be larger.
+    pub bar: f64,
+}
+
+impl Measure {
+    fn ok(&self) -> bool {
+        self.value <= self.bar
+    }
+}
+
+pub fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
+    let target = prepare::prepare("trio", false)?;
+    let percent = if args.quick { 20 } else { 100 };
+    let mut measures = hook::measure(&target.target.jdk, percent)?;
+    measures.extend(clock::measure(&target.target.jdk)?);
+    measures.push(startup::measure(&target, if args.quick { 5 } else { 21 })?);
+    if args.json {
+        let lines: Vec<_> = measures
+            .iter()
+            .map(|m| {
+                json!({"name": m.name, "value": m.value, "unit": m.unit, "bar": m.bar, "ok": m.ok()})
+            })
+            .collect();
+        println!("{}", json!({ "machine": machine(), "measures": lines }));
+    } else {
+        println!("{}\n", machine());
+        for m in &measures {
+            let verdict = if m.ok() { "holds" } else { "MISSED" };
+            let (value, unit) = (format!("{:.3}", m.value), m.unit);
+            println!("  {:<44} {value:>10} {unit:<6} bar {:>8} {verdict}", m.name, m.bar);
+        }
+    }
+    Ok(if measures.iter().all(Measure::ok) { Exit::Pass } else { Exit::Unknown })
+}
+
+/// What the figures were measured on.
+fn machine() -> String {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or("an unknown CPU");
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("?");
+    let model = model.trim_start_matches([' ', '\t', ':']);
+    format!("{model}, {cores} cores, load {load} at the end")
+}

@@ -1,0 +1,100 @@
+//! What `run`, `resume`, `replay` and `demo` share: a campaign from its store to its summary.
+
+use std::path::Path;
+
+use anyhow::Context;
+use temblor_lab::{Campaign, LabError, Past};
+use temblor_model::campaign::{CampaignSpec, EventSink, Summary};
+use temblor_report::{Store, publish};
+
+use crate::exit::{BadInput, Exit};
+use crate::prepare::Prepared;
+use crate::stop;
+use crate::stream::Stream;
+
+/// One trial per core: JVMs starting up are what a trial mostly costs.
+pub fn default_jobs() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+/// A folder for a new campaign, with what `resume` needs in it.
+pub fn create_store(
+    root: &Path,
+    spec: &CampaignSpec,
+    prepared: &Prepared,
+) -> anyhow::Result<Store> {
+    let store = Store::create(root, spec, &stamp())?;
+    store.write_catalog(&prepared.catalog)?;
+    Ok(store)
+}
+
+/// Runs a campaign in its store; the reports are written even when it ended early.
+pub fn run(
+    prepared: &Prepared,
+    store: Store,
+    past: Past,
+    json: bool,
+    also: Option<Box<dyn EventSink>>,
+) -> anyhow::Result<Summary> {
+    let dir = store.path().to_path_buf();
+    let spec = store.spec().clone();
+    let setup = prepared.setup(&spec, &dir)?;
+    let stop = stop::on_request();
+    let mut stream = Stream::open(store, json, stop);
+    if let Some(sink) = also {
+        stream.also(sink);
+    }
+    let known = prepared.known();
+    let result = Campaign::new(&setup, &spec, dir.clone(), known, &mut stream, stop).run(past);
+    if let Some(failure) = stream.store_failure().first() {
+        return Err(anyhow::anyhow!(
+            "{failure}\nwhat was stored before is safe: free some space, then \
+             ./temblor resume {}",
+            dir.display()
+        ));
+    }
+    drop(stream);
+    publish::campaign(&Store::open(&dir)?)
+        .with_context(|| format!("could not write the reports of {}", dir.display()))?;
+    result.map_err(|e| match e {
+        LabError::Plan(_) | LabError::Policy(_) | LabError::Command(_) => {
+            BadInput(e.to_string()).into()
+        }
+        other => other.into(),
+    })
+}
+
+/// Bugs, else doubts, else a pass. A campaign none of whose faults fired proves nothing.
+pub fn exit_of(summary: &Summary) -> Exit {
+    if !summary.bugs.is_empty() {
+        return Exit::BugsFound;
+    }
+    if summary.trials > 0 && summary.fired == 0 {
+        eprintln!("temblor: no fault fired in any trial: nothing was tested");
+        return Exit::Unknown;
+    }
+    match summary.unknown > 0 || summary.trials == 0 {
+        true => Exit::Unknown,
+        false => Exit::Pass,
+    }
+}
+
+/// UTC, sortable, fit for a folder's name.
+fn stamp() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let seconds = since.map_or(0, |d| d.as_secs());
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Civil date from days since 1970, by the calendar's 400-year cycle.
+    let z = days as i64 + 719_468;
+    let era = z.div_euclid(146_097);
+    let day_of_era = z.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (h, m, s) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}{month:02}{day:02}-{h:02}{m:02}{s:02}")
+}

@@ -1,0 +1,69 @@
+//! `temblor demo`: a short campaign on the bundled target, and what it shows.
+
+use std::path::Path;
+
+use temblor_lab::Past;
+use temblor_model::campaign::{CampaignSpec, Summary, WarpSpec};
+
+use super::campaign;
+use crate::args::DemoArgs;
+use crate::exit::Exit;
+use crate::prepare;
+
+/// The demo did what it should when search found this many of the planted bugs.
+const PLANTED_BUGS_TO_FIND: usize = 3;
+/// Long against every time-out of the target, short enough to replay on the real clock.
+const DELAY_MS: u64 = 20_000;
+
+pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
+    let prepared = prepare::prepare("trio", false)?;
+    let spec = CampaignSpec {
+        format: CampaignSpec::FORMAT,
+        target: format!("{}@{}", prepared.target.name, prepared.target.version),
+        policy: "exhaustive".into(),
+        seed: args.seed,
+        trials: args.trials,
+        budget_s: 0,
+        jobs: args.jobs.unwrap_or_else(campaign::default_jobs),
+        warp: WarpSpec::Auto,
+        faults: vec!["throw".into(), "delay".into()],
+        delay_ms: DELAY_MS,
+        sites: String::new(),
+        jdk_sites: false,
+        baselines: 4,
+        confirm: 3,
+        confirm_unwarped: 1,
+        plan: None,
+    };
+    let store = campaign::create_store(root, &spec, &prepared)?;
+    let summary = campaign::run(&prepared, store, Past::default(), args.json, None)?;
+    Ok(conclude(&summary, prepared.target.known.len()))
+}
+
+fn conclude(summary: &Summary, planted: usize) -> Exit {
+    let mut known: Vec<&str> = summary.bugs.iter().filter_map(|b| b.known.as_deref()).collect();
+    known.sort_unstable();
+    known.dedup();
+    let found = known.len();
+    eprintln!();
+    if summary.interrupted {
+        eprintln!("demo: ended early; go on with ./temblor resume {}", summary.store);
+        return Exit::Unknown;
+    }
+    eprintln!(
+        "demo: search alone found {found} of the {planted} planted bugs (the others need several \
+         faults, partitions or more trials)."
+    );
+    for bug in &summary.bugs {
+        eprintln!("  report  {}/{}", summary.store, bug.report);
+        eprintln!("  replay  {} --times 5", bug.replay);
+    }
+    eprintln!("  all     {}/campaign.html", summary.store);
+    match found >= PLANTED_BUGS_TO_FIND {
+        true => Exit::Pass,
+        false => {
+            eprintln!("demo: expected at least {PLANTED_BUGS_TO_FIND}; this machine may be busy.");
+            Exit::Unknown
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `temblor resume`: a campaign goes on where it was interrupted.
+
+use std::path::Path;
+
+use temblor_lab::Past;
+use temblor_model::campaign::{CampaignEvent, Purpose};
+use temblor_report::{Store, find_campaign};
+
+use super::campaign;
+use crate::args::ResumeArgs;
+use crate::exit::{BadInput, Exit};
+use crate::prepare;
+
+pub fn run(root: &Path, args: &ResumeArgs) -> anyhow::Result<Exit> {
+    let bad = |e: temblor_report::StoreError| BadInput(e.to_string());
+    let dir = find_campaign(root, &args.campaign).map_err(bad)?;
+    let mut store = Store::open(&dir).map_err(bad)?;
+    if let Some(trials) = args.trials {
+        store.change_spec(|spec| spec.trials = trials)?;
+    }
+    let prepared = prepare::prepare(&store.spec().target, store.spec().jdk_sites)?;
+    let stored = store.catalog()?;
+    if stored.is_some_and(|c| c.hash() != prepared.catalog.hash()) {
+        let text = format!(
+            "{} has changed since the campaign began, so its trials no longer compare; \
+             begin a new one: ./temblor run {}",
+            store.spec().target,
+            store.spec().target
+        );
+        return Err(BadInput(text).into());
+    }
+    let past = past(&store)?;
+    let summary = campaign::run(&prepared, store, past, args.json, None)?;
+    Ok(campaign::exit_of(&summary))
+}
+
+/// What the store knows: search trials in order, bugs, the first free number.
+fn past(store: &Store) -> anyhow::Result<Past> {
+    let mut outcomes = store.outcomes()?;
+    let mut past = Past { baseline: store.baseline()?, bugs: store.bugs()?, ..Past::default() };
+    let mut order: Vec<(u64, temblor_model::plan::Plan)> = Vec::new();
+    for event in store.campaign_events()?.values {
+        if let CampaignEvent::TrialStarted { trial, purpose, plan } = event {
+            past.next_trial = past.next_trial.max(trial + 1);
+            if purpose == Purpose::Search {
+                order.push((trial, plan));
+            }
+        }
+    }
+    order.sort_by_key(|(trial, _)| *trial);
+    for (trial, plan) in order {
+        let outcome = outcomes.remove(&trial).map(|(_, outcome)| outcome);
+        past.searched.push((plan, outcome));
+    }
+    Ok(past)
+}

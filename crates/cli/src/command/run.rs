@@ -1,0 +1,63 @@
+//! `temblor run`: a campaign from the beginning.
+
+use std::path::Path;
+
+use temblor_lab::Past;
+use temblor_model::campaign::CampaignSpec;
+use temblor_model::plan::Plan;
+
+use super::campaign;
+use crate::args::RunArgs;
+use crate::exit::{BadInput, Exit};
+use crate::prepare::{self, Prepared};
+
+pub fn run(root: &Path, args: &RunArgs) -> anyhow::Result<Exit> {
+    let prepared = prepare::prepare(&args.target, args.jdk_sites)?;
+    let spec = spec(args, &prepared)?;
+    let store = campaign::create_store(root, &spec, &prepared)?;
+    let summary = campaign::run(&prepared, store, Past::default(), args.json, None)?;
+    Ok(campaign::exit_of(&summary))
+}
+
+fn spec(args: &RunArgs, prepared: &Prepared) -> anyhow::Result<CampaignSpec> {
+    let known: Vec<&str> = temblor_explore::policy::names().collect();
+    if !known.contains(&args.policy.as_str()) {
+        let text = format!("there is no policy `{}`; choose {}", args.policy, known.join(", "));
+        return Err(BadInput(text).into());
+    }
+    for fault in &args.faults {
+        let kind = fault.parse::<temblor_explore::policy::FaultKind>();
+        kind.map_err(|e| BadInput(e.to_string()))?;
+    }
+    let plan = args.plan.as_deref().map(read_plan).transpose()?;
+    Ok(CampaignSpec {
+        format: CampaignSpec::FORMAT,
+        target: format!("{}@{}", prepared.target.name, prepared.target.version),
+        policy: args.policy.clone(),
+        seed: args.seed,
+        trials: args.trials,
+        budget_s: args.budget.map_or(0, |b| b.ms.div_ceil(1000)),
+        jobs: args.jobs.unwrap_or_else(campaign::default_jobs),
+        warp: args.warp.0,
+        faults: args.faults.clone(),
+        delay_ms: args.delay.ms,
+        sites: args.sites.clone(),
+        jdk_sites: args.jdk_sites,
+        baselines: args.baselines,
+        confirm: args.confirm,
+        confirm_unwarped: args.confirm_unwarped,
+        plan,
+    })
+}
+
+/// A plan from a file; errors say where.
+pub fn read_plan(path: &Path) -> anyhow::Result<Plan> {
+    let bad = |text: String| BadInput(format!("{}: {text}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
+    let plan: Plan = toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
+    if plan.format > Plan::FORMAT {
+        let text = format!("plan format {} is newer than this build knows", plan.format);
+        return Err(bad(text).into());
+    }
+    Ok(plan)
+}

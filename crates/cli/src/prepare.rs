@@ -1,0 +1,102 @@
+//! From a target's name to everything a campaign needs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use temblor_analysis::Request;
+use temblor_cluster::target::{Target, find_target};
+use temblor_explore::triage::KnownPattern;
+use temblor_lab::Setup;
+use temblor_lab::compile::AnyFaults;
+use temblor_model::campaign::CampaignSpec;
+use temblor_model::site::{Diagnostic, SiteCatalog};
+
+use crate::exit::BadInput;
+
+/// A target, resolved and analysed.
+pub struct Prepared {
+    pub target: Arc<Target>,
+    pub catalog: Arc<SiteCatalog>,
+    pub diagnostics: Vec<Diagnostic>,
+    pub analysis_seconds: f64,
+}
+
+/// Where targets are looked for: here, and beside the program's own sources.
+pub fn roots() -> Vec<PathBuf> {
+    let mut roots = vec![PathBuf::from(".")];
+    if let Ok(root) = std::env::var("TEMBLOR_ROOT") {
+        roots.push(root.into());
+    }
+    roots
+}
+
+pub fn resolve(name: &str) -> anyhow::Result<Target> {
+    let bad = |text: String| anyhow::Error::new(BadInput(text));
+    let dir = find_target(name, &roots()).map_err(|e| bad(e.to_string()))?;
+    let mut say = |line: &str| eprintln!("temblor: {line}");
+    Target::resolve(&dir, &mut say).map_err(|e| bad(e.to_string()))
+}
+
+pub fn prepare(name: &str, jdk_sites: bool) -> anyhow::Result<Prepared> {
+    let target = resolve(name)?;
+    let mut request = Request::new(
+        target.classpath.clone(),
+        &target.jdk.home,
+        target.packages.clone(),
+    );
+    request.jdk_sites = jdk_sites;
+    let began = std::time::Instant::now();
+    let (catalog, diagnostics) = temblor_analysis::analyze(&request)
+        .with_context(|| format!("{name} cannot be analysed"))?;
+    Ok(Prepared {
+        target: Arc::new(target),
+        catalog: Arc::new(catalog),
+        diagnostics,
+        analysis_seconds: began.elapsed().as_secs_f64(),
+    })
+}
+
+impl Prepared {
+    /// What trials share: writes the hooks file into the campaign's folder.
+    pub fn setup(&self, spec: &CampaignSpec, dir: &Path) -> anyhow::Result<Setup> {
+        let hooks = dir.join("hooks");
+        let bytes = temblor_model::hooks::encode(&self.catalog, true, |_| true);
+        std::fs::write(&hooks, bytes)
+            .with_context(|| format!("could not write {}", hooks.display()))?;
+        let allows = |kind: &str| spec.faults.iter().any(|f| f == kind);
+        Ok(Setup {
+            target: self.target.clone(),
+            catalog: self.catalog.clone(),
+            hooks: hooks.canonicalize()?,
+            agent_library: library("libtemblor_agent.so")?,
+            warp_library: library("libtemblor_warp.so")?,
+            any_faults: AnyFaults {
+                throw: allows("throw"),
+                crash: allows("crash"),
+                delay_ms: allows("delay").then_some(spec.delay_ms),
+            },
+        })
+    }
+
+    pub fn known(&self) -> Vec<KnownPattern> {
+        let pattern = |bug: &temblor_cluster::target::KnownBug| KnownPattern {
+            id: bug.id.clone(),
+            checkers: bug.matches.checkers.clone(),
+            site: bug.matches.site.clone(),
+            symptom: bug.matches.symptom.clone(),
+        };
+        self.target.known.iter().map(pattern).collect()
+    }
+}
+
+/// A library that was built with this program.
+pub fn library(name: &str) -> anyhow::Result<PathBuf> {
+    let exe = std::env::current_exe().context("cannot tell where this program is")?;
+    let dir = exe.parent().unwrap_or(Path::new("."));
+    // Tests run from a folder below.
+    let places = [dir.join(name), dir.join("..").join(name)];
+    places.into_iter().find(|p| p.exists()).ok_or_else(|| {
+        anyhow::anyhow!("{name} is not beside {}; build all: ./temblor --version", exe.display())
+    })
+}

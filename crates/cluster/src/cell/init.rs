@@ -1,0 +1,162 @@
+//! Process number 1 of a cell. It passes requests about processes on to the keeper, asks probes
+//! and loads network rules itself, and ends, and with it the cell, when the lab is gone.
+//!
+//! The keeper is a process of its own because a snapshot freezes it with all its descendants,
+//! while init, which holds the lab's socket, stays outside.
+
+use std::io::{self, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use super::message::{FromCell, ToCell, receive, send};
+use super::{keeper, kernel, probe};
+
+/// The keeper's address: abstract, so it belongs to the cell's network namespace alone.
+const KEEPER_NAME: &[u8] = b"temblor-keeper";
+/// More probes or rule scripts at once are refused.
+const TASKS_MAX: usize = 256;
+const EXIT_BROKEN: i32 = 70;
+
+/// The lab's end, written by several threads.
+#[derive(Clone)]
+struct ToLab(Arc<Mutex<UnixStream>>);
+
+impl ToLab {
+    fn say(&self, message: &FromCell) {
+        let sent = match self.0.lock() {
+            Ok(mut stream) => send(&mut *stream, message),
+            Err(_) => Err(io::ErrorKind::Other.into()),
+        };
+        if sent.is_err() {
+            // The lab is gone; so are we, and everything in the cell.
+            kernel::exit_now(0);
+        }
+    }
+}
+
+/// Init's whole life after the cell is furnished.
+pub fn serve(dir: &Path, control: UnixStream) -> ! {
+    let code = match serve_or_say(dir, control) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("temblor-cell: init: {error}");
+            EXIT_BROKEN
+        }
+    };
+    kernel::exit_now(code)
+}
+
+fn serve_or_say(dir: &Path, control: UnixStream) -> io::Result<()> {
+    let address = SocketAddr::from_abstract_name(KEEPER_NAME)?;
+    let listener = UnixListener::bind_addr(&address)?;
+    if kernel::fork_single_threaded()?.is_none() {
+        drop(control);
+        keeper::serve(dir, listener);
+    }
+    drop(listener);
+    let mut to_keeper = UnixStream::connect_addr(&address)?;
+    let from_keeper = to_keeper.try_clone()?;
+    let mut from_lab = control.try_clone()?;
+    let to_lab = ToLab(Arc::new(Mutex::new(control)));
+    let relay = to_lab.clone();
+    thread::spawn(move || relay_keeper(from_keeper, &relay));
+    to_lab.say(&FromCell::Ready);
+    let tasks = Arc::new(AtomicUsize::new(0));
+    while let Some(message) = receive::<ToCell>(&mut from_lab)? {
+        match message {
+            ToCell::Start { .. } | ToCell::Signal { .. } => send(&mut to_keeper, &message)?,
+            ToCell::Probe { request, spec } => {
+                in_background(&tasks, &to_lab, request, move || FromCell::Answer {
+                    request,
+                    answer: probe::ask(&spec),
+                })
+            }
+            ToCell::Nft { request, script } => in_background(&tasks, &to_lab, request, move || {
+                match load_rules(&script) {
+                    Ok(()) => FromCell::NftDone { request },
+                    Err(reason) => FromCell::Failed { request, reason },
+                }
+            }),
+        }
+    }
+    Ok(())
+}
+
+fn relay_keeper(mut from_keeper: UnixStream, to_lab: &ToLab) {
+    loop {
+        match receive::<FromCell>(&mut from_keeper) {
+            Ok(Some(message)) => to_lab.say(&message),
+            Ok(None) => break eprintln!("temblor-cell: the keeper ended"),
+            Err(error) => break eprintln!("temblor-cell: from the keeper: {error}"),
+        }
+    }
+    kernel::exit_now(EXIT_BROKEN)
+}
+
+fn in_background(
+    tasks: &Arc<AtomicUsize>,
+    to_lab: &ToLab,
+    request: u64,
+    work: impl FnOnce() -> FromCell + Send + 'static,
+) {
+    let refuse = |reason: String| to_lab.say(&FromCell::Failed { request, reason });
+    if tasks.fetch_add(1, Ordering::Relaxed) >= TASKS_MAX {
+        tasks.fetch_sub(1, Ordering::Relaxed);
+        return refuse(format!("more than {TASKS_MAX} requests at once"));
+    }
+    let (running, answer_to) = (tasks.clone(), to_lab.clone());
+    let started = thread::Builder::new().spawn(move || {
+        let answer = work();
+        running.fetch_sub(1, Ordering::Relaxed);
+        answer_to.say(&answer);
+    });
+    if let Err(error) = started {
+        tasks.fetch_sub(1, Ordering::Relaxed);
+        refuse(format!("no thread: {error}"));
+    }
+}
+
+/// Where `nft` is; it lives outside the usual search path of ordinary users.
+pub fn nft_program() -> Option<&'static str> {
+    [
+        "/usr/sbin/nft",
+        "/sbin/nft",
+        "/usr/bin/nft",
+        "/usr/local/sbin/nft",
+    ]
+    .into_iter()
+    .find(|path| Path::new(path).exists())
+}
+
+/// Runs `nft -f -` in this network namespace.
+fn load_rules(script: &str) -> Result<(), String> {
+    let missing = "`nft` is not installed; get it with `apt-get install nftables`";
+    let program = nft_program().ok_or(missing)?;
+    let run = || -> io::Result<std::process::Output> {
+        let mut child = Command::new(program)
+            .args(["-f", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(script.as_bytes())?;
+        }
+        child.wait_with_output()
+    };
+    let output = run().map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(format!(
+        "{program} ended with {}: {}",
+        output.status,
+        text.trim()
+    ))
+}

@@ -1,0 +1,55 @@
+//! Network rules that separate groups of nodes, as nftables scripts.
+//!
+//! All nodes share one loopback and differ by address; packets between two groups are dropped
+//! where they arrive, in both directions, so connections that stand are cut as well. Clients and
+//! probes have addresses of their own and are never cut from a node.
+
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+/// Mends the network; harmless when it is whole.
+pub fn heal_script() -> String {
+    // Adding first makes deleting succeed when there is no table.
+    "add table ip temblor\ndelete table ip temblor\n".to_string()
+}
+
+/// Separates every two of the groups; earlier rules are replaced in the same transaction.
+pub fn partition_script(groups: &[Vec<Ipv4Addr>]) -> String {
+    let mut script = heal_script();
+    script.push_str("table ip temblor {\n  chain cut {\n");
+    // On arrival: a drop on leaving would tell the sender (EPERM), which no real network does.
+    script.push_str("    type filter hook input priority 0; policy accept;\n");
+    for (i, from) in groups.iter().enumerate() {
+        for (j, to) in groups.iter().enumerate() {
+            if i != j && !from.is_empty() && !to.is_empty() {
+                let (from, to) = (address_set(from), address_set(to));
+                let _ = writeln!(script, "    ip saddr {from} ip daddr {to} drop");
+            }
+        }
+    }
+    script.push_str("  }\n}\n");
+    script
+}
+
+fn address_set(addrs: &[Ipv4Addr]) -> String {
+    let mut sorted: Vec<Ipv4Addr> = addrs.to_vec();
+    sorted.sort();
+    sorted.dedup();
+    let texts: Vec<String> = sorted.iter().map(Ipv4Addr::to_string).collect();
+    format!("{{ {} }}", texts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_drops_both_directions_between_groups() {
+        let addr = |i| Ipv4Addr::new(127, 0, 0, i);
+        let script = partition_script(&[vec![addr(1)], vec![addr(3), addr(2), addr(3)]]);
+        assert!(script.contains("ip saddr { 127.0.0.1 } ip daddr { 127.0.0.2, 127.0.0.3 } drop"));
+        assert!(script.contains("ip saddr { 127.0.0.2, 127.0.0.3 } ip daddr { 127.0.0.1 } drop"));
+        assert_eq!(script.matches("drop").count(), 2);
+        assert!(script.starts_with(&heal_script()));
+    }
+}

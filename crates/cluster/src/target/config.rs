@@ -1,0 +1,119 @@
+//! `target.toml` as it is written. Only its form is checked here; `resolve` checks the facts.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+/// How long a node may take to become ready, where the target does not say.
+pub const READY_WITHIN_MS: u64 = 20_000;
+/// How long a node may take to say how it is, where the target does not say.
+pub const HEALTH_WITHIN_MS: u64 = 5_000;
+
+/// The only format there is.
+pub const FORMAT: u32 = 1;
+
+/// The whole file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetConfig {
+    pub format: Spanned<u32>,
+    pub name: Spanned<String>,
+    pub version: Spanned<String>,
+    #[serde(default)]
+    pub summary: String,
+    /// Accepted major versions, best first.
+    pub jdk: Spanned<Vec<String>>,
+    pub source: Spanned<SourceConfig>,
+    pub analysis: AnalysisConfig,
+    pub node: NodeConfig,
+    pub ready: ProbeConfig,
+    /// How a node is asked later whether it is well; as `ready` when omitted.
+    pub health: Option<ProbeConfig>,
+    pub log: LogConfig,
+    pub workload: WorkloadConfig,
+    #[serde(default)]
+    pub warp: WarpConfig,
+}
+
+/// Where the classes come from: exactly one of these.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceConfig {
+    /// A folder of Java sources, compiled at first use.
+    pub java: Option<Spanned<String>>,
+    /// Patterns of jars in the target's folder.
+    pub jars: Option<Vec<Spanned<String>>>,
+    /// Coordinates, `group:artifact:version`.
+    pub maven: Option<Vec<Spanned<String>>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnalysisConfig {
+    /// Prefixes of the class names that are the target's own.
+    pub packages: Spanned<Vec<String>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    pub names: Spanned<Vec<String>>,
+    pub main: String,
+    #[serde(default)]
+    pub args: Vec<String>,
+    #[serde(default)]
+    pub jvm: Vec<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Every node has these ports, at an address of its own.
+    pub ports: BTreeMap<String, Spanned<u16>>,
+    /// Written to the node's folder before it starts: path to template.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeConfig {
+    pub port: Spanned<String>,
+    #[serde(default)]
+    pub send: String,
+    pub expect: Spanned<String>,
+    /// Real milliseconds until a node must have answered so.
+    pub within_ms: Option<Spanned<u64>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogConfig {
+    /// With groups `level` and `message`, and perhaps `thread` and `logger`.
+    pub line: Spanned<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadConfig {
+    pub main: String,
+    #[serde(default)]
+    pub args: Vec<String>,
+    #[serde(default)]
+    pub jvm: Vec<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// How many client processes; as many as nodes when omitted. They take the nodes in turn.
+    pub clients: Option<Spanned<u32>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WarpConfig {
+    /// The largest factor worth trying.
+    pub max: f64,
+}
+
+impl Default for WarpConfig {
+    fn default() -> Self {
+        WarpConfig { max: 1.0 }
+    }
+}

@@ -1,0 +1,441 @@
+//! Fetching against broken archives: `apt-get`, `dpkg-deb` and `mvn` are small scripts on a private
+//! PATH that die in mid-download, miss packages or lie about bytes. And the JDKs that were really
+//! fetched: each must compile and run a program.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use temblor_cluster::artifact::{
+    ArtifactError, Cache, Coordinate, Depot, JdkUse, KNOWN_MAJORS, Machine, Tools, find_jdk_for,
+};
+
+/// Asks its folder what to do: `offline`, `unsigned`, `break-PACKAGE` (once), `lie-PACKAGE` (once).
+const APT_GET: &str = r#"
+shift 3 # -q -c CONFIGURATION
+case "$1" in
+update)
+    echo update >> "$STATE/log"
+    if [ -e "$STATE/offline" ]; then
+        echo "E: Failed to fetch http://a.test  Temporary failure resolving 'a.test'" >&2
+        exit 100
+    fi
+    if [ -e "$STATE/unsigned" ]; then
+        echo "E: The repository 'http://archive.test sid InRelease' is not signed." >&2
+        exit 100
+    fi ;;
+--print-uris)
+    deb="$STATE/pool/$3.deb"
+    if [ ! -e "$deb" ]; then
+        echo "E: Unable to locate package $3" >&2
+        exit 100
+    fi
+    sum=$(sha256sum < "$deb")
+    echo "'http://archive.test/$3.deb' $3_1.0-1_all.deb $(wc -c < "$deb") SHA256:${sum%% *}" ;;
+download)
+    echo "download $2" >> "$STATE/log"
+    if [ -e "$STATE/break-$2" ]; then
+        rm "$STATE/break-$2"
+        head -c 100 "$STATE/pool/$2.deb" > "$2_1.0-1_all.deb"
+        kill -9 $$
+    fi
+    if [ -e "$STATE/lie-$2" ]; then
+        rm "$STATE/lie-$2"
+        echo other bytes > "$2_1.0-1_all.deb"
+        exit 0
+    fi
+    if [ -e "$STATE/full" ]; then
+        echo "E: Write error - write (28: No space left on device)" >&2
+        exit 100
+    fi
+    cp "$STATE/pool/$2.deb" "$2_1.0-1_all.deb" ;;
+esac
+"#;
+
+const DPKG_DEB: &str = r#"exec tar -xf "$2" -C "$3""#;
+
+const MVN: &str = r#"
+echo mvn >> "$STATE/log"
+for word in "$@"; do
+    case "$word" in -DoutputDirectory=*) lib="${word#*=}" ;; esac
+done
+if [ -e "$STATE/offline" ]; then
+    echo "[ERROR] Could not transfer artifact g:a:pom:1 from/to central: Unknown host archive.test"
+    exit 1
+fi
+if [ -e "$STATE/unknown" ]; then
+    echo "[ERROR] Could not find artifact g:a:jar:1 in central"
+    exit 1
+fi
+echo one > "$lib/a-1.jar"
+if [ -e "$STATE/break" ]; then
+    rm "$STATE/break"
+    echo half > "$lib/half-1.jar"
+    kill -9 $$
+fi
+[ -e "$STATE/empty" ] && rm "$lib/a-1.jar"
+echo two > "$lib/b-2.jar"
+[ -e "$STATE/empty" ] && rm "$lib/b-2.jar"
+exit 0
+"#;
+
+/// A machine of scripts in a folder of its own.
+struct Bench {
+    folder: tempfile::TempDir,
+    depot: Depot,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a private folder");
+        let root = folder.path().canonicalize().expect("a real path");
+        let scripts = root.join("scripts");
+        for name in ["scripts", "state/pool", "apt", "jvm"] {
+            fs::create_dir_all(root.join(name)).expect("folder");
+        }
+        for (name, text) in [("apt-get", APT_GET), ("dpkg-deb", DPKG_DEB), ("mvn", MVN)] {
+            let state = root.join("state").display().to_string();
+            script(&scripts.join(name), &format!("STATE='{state}'\n{text}"));
+        }
+        let sources = "deb http://archive.test/debian bookworm main\n";
+        fs::write(root.join("apt/sources.list"), sources).expect("sources");
+        for (kind, program) in [("jre", "java"), ("jdk", "javac")] {
+            pack_fake_jdk(&root, kind, program);
+        }
+        let machine = Machine {
+            apt_dir: root.join("apt"),
+            os_release: "ID=debian\nVERSION_CODENAME=bookworm\n".to_string(),
+            jvm_dir: root.join("jvm"),
+            java_home: None,
+        };
+        // The machine's own tools without its java, which would end the search early.
+        let path = format!("{}:{}", scripts.display(), shell_tools(&root).display());
+        let tools = Tools::new(path, Duration::from_secs(120));
+        let depot = Depot::new(Cache::at(root.join("cache")), tools, machine);
+        Self { folder, depot }
+    }
+
+    fn set(&self, condition: &str) {
+        fs::write(self.state().join(condition), "").expect("condition");
+    }
+
+    fn unset(&self, condition: &str) {
+        fs::remove_file(self.state().join(condition)).expect("condition");
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    /// What the scripts were asked for, so far.
+    fn log(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.state().join("log")).unwrap_or_default();
+        text.lines().map(str::to_string).collect()
+    }
+
+    fn count(&self, line: &str) -> usize {
+        self.log().iter().filter(|logged| *logged == line).count()
+    }
+
+    fn fetch_11(&self) -> Result<PathBuf, ArtifactError> {
+        self.depot.fetch_jdk(11, &mut |_| {}).map(|jdk| jdk.home)
+    }
+
+    fn fetch_jars(&self) -> Result<Vec<String>, ArtifactError> {
+        let coordinates = ["g:a:1".parse::<Coordinate>()?];
+        let jars = self.depot.fetch_maven("a@1", &coordinates, &mut |_| {})?;
+        Ok(jars.paths.iter().map(|path| file_name(path)).collect())
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn script(path: &Path, text: &str) {
+    fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("script");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("mode");
+}
+
+/// Links to the few programs that the scripts use.
+fn shell_tools(root: &Path) -> PathBuf {
+    let folder = root.join("shell-tools");
+    fs::create_dir_all(&folder).expect("folder");
+    for name in [
+        "sha256sum",
+        "wc",
+        "head",
+        "cp",
+        "rm",
+        "tar",
+        "cat",
+        "dirname",
+        "basename",
+    ] {
+        let real = ["/usr/bin", "/bin"].map(|bin| Path::new(bin).join(name));
+        let real = real
+            .iter()
+            .find(|path| path.exists())
+            .expect("a Unix machine has it");
+        std::os::unix::fs::symlink(real, folder.join(name)).expect("link");
+    }
+    folder
+}
+
+/// A "package": a tar of a JDK whose programs are scripts, with a link as Debian's have.
+fn pack_fake_jdk(root: &Path, kind: &str, program: &str) {
+    let tree = root.join("trees").join(kind);
+    let home = tree.join("usr/lib/jvm/java-11-fake");
+    let etc = tree.join("etc/java-11-fake");
+    fs::create_dir_all(home.join("bin")).expect("folder");
+    fs::create_dir_all(&etc).expect("folder");
+    script(
+        &home.join("bin").join(program),
+        "cat \"$(dirname \"$0\")/../security-$(basename \"$0\")\" >&2 || exit 1\n\
+         echo 'openjdk version \"11.0.1\"' >&2",
+    );
+    fs::write(etc.join(program), "settings\n").expect("file");
+    let link = home.join(format!("security-{program}"));
+    std::os::unix::fs::symlink(format!("/etc/java-11-fake/{program}"), link).expect("link");
+    let deb = root.join(format!("state/pool/openjdk-11-{kind}-headless.deb"));
+    let status = Command::new("tar")
+        .arg("-cf")
+        .arg(deb)
+        .args([
+            "-C".as_ref(),
+            tree.as_os_str(),
+            "usr".as_ref(),
+            "etc".as_ref(),
+        ])
+        .status();
+    assert!(status.expect("tar runs").success());
+}
+
+#[test]
+fn a_download_that_was_killed_goes_on_where_it_broke() {
+    let bench = Bench::new();
+    bench.set("break-openjdk-11-jdk-headless");
+    let text = bench.fetch_11().expect_err("killed").to_string();
+    assert!(
+        text.contains("download openjdk-11-jdk-headless from suite bullseye"),
+        "{text}"
+    );
+    assert!(text.contains("signal: 9"), "{text}");
+    assert!(
+        bench.depot.find_jdk(11, JdkUse::Run).is_err(),
+        "half a JDK is none"
+    );
+
+    let home = bench.fetch_11().expect("resumed");
+    assert!(home.join("bin/javac").exists());
+    assert_eq!(
+        bench.count("download openjdk-11-jre-headless"),
+        1,
+        "kept from the first try"
+    );
+    assert_eq!(bench.count("download openjdk-11-jdk-headless"), 2);
+    assert_eq!(bench.count("update"), 1);
+
+    let left: Vec<String> = fs::read_dir(bench.depot.cache().root().join("jdk"))
+        .expect("cache")
+        .map(|entry| file_name(&entry.expect("entry").path()))
+        .filter(|name| name.contains("part"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_finished_jdk_is_not_fetched_again_and_a_broken_one_is() {
+    let bench = Bench::new();
+    let home = bench.fetch_11().expect("fetched");
+    assert_eq!(bench.fetch_11().expect("there"), home);
+    assert_eq!(bench.count("download openjdk-11-jdk-headless"), 1);
+    script(&home.join("bin/java"), "exit 3");
+    assert_eq!(bench.fetch_11().expect("made again"), home);
+    assert_eq!(bench.count("download openjdk-11-jdk-headless"), 2);
+}
+
+#[test]
+fn bytes_that_are_not_the_signed_ones_are_refused() {
+    let bench = Bench::new();
+    bench.set("lie-openjdk-11-jre-headless");
+    let text = bench.fetch_11().expect_err("lied to").to_string();
+    assert!(text.contains("not the signed one"), "{text}");
+    bench.fetch_11().expect("the next download is good");
+}
+
+#[test]
+fn an_unsigned_index_is_refused_before_any_download() {
+    let bench = Bench::new();
+    bench.set("unsigned");
+    let error = bench.fetch_11().expect_err("unsigned");
+    assert!(matches!(error, ArtifactError::Unverified { .. }), "{error}");
+    assert!(
+        bench.log().iter().all(|line| line == "update"),
+        "{:?}",
+        bench.log()
+    );
+}
+
+#[test]
+fn a_missing_package_is_named_with_its_suite() {
+    let bench = Bench::new();
+    fs::remove_file(bench.state().join("pool/openjdk-11-jdk-headless.deb")).expect("removed");
+    let text = bench.fetch_11().expect_err("missing").to_string();
+    assert!(
+        text.contains("openjdk-11-jdk-headless is not in suite bullseye"),
+        "{text}"
+    );
+}
+
+#[test]
+fn no_network_and_a_full_disk_are_told_apart() {
+    let bench = Bench::new();
+    bench.set("offline");
+    let error = bench.fetch_11().expect_err("offline");
+    assert!(matches!(error, ArtifactError::Offline { .. }), "{error}");
+    assert_eq!(
+        bench.count("update"),
+        1,
+        "no other suite is tried without a network"
+    );
+    bench.unset("offline");
+    bench.set("full");
+    let text = bench.fetch_11().expect_err("full").to_string();
+    assert!(text.contains("No space left on device"), "{text}");
+    bench.unset("full");
+    bench.fetch_11().expect("all is well again");
+}
+
+#[test]
+fn two_fetches_of_the_same_jdk_download_it_once() {
+    let bench = Bench::new();
+    thread::scope(|scope| {
+        let fetches = [0, 1].map(|_| scope.spawn(|| bench.fetch_11().expect("fetched")));
+        let homes = fetches.map(|fetch| fetch.join().expect("no panic"));
+        assert_eq!(homes[0], homes[1]);
+    });
+    assert_eq!(bench.count("download openjdk-11-jdk-headless"), 1);
+}
+
+#[test]
+fn an_unknown_jdk_and_a_machine_without_apt_are_clear_errors() {
+    let bench = Bench::new();
+    let text = bench
+        .depot
+        .fetch_jdk(9, &mut |_| {})
+        .expect_err("unknown")
+        .to_string();
+    assert!(text.contains("known are 8, 11, 17, 21 and 25"), "{text}");
+    fs::remove_file(bench.folder.path().join("scripts/apt-get")).expect("removed");
+    let text = bench.fetch_11().expect_err("no apt").to_string();
+    assert!(text.contains("`apt-get` is not on the PATH"), "{text}");
+    assert!(text.contains("set JAVA_HOME"), "{text}");
+}
+
+#[test]
+fn jars_of_a_killed_maven_are_not_taken_for_whole() {
+    let bench = Bench::new();
+    bench.set("break");
+    let text = bench.fetch_jars().expect_err("killed").to_string();
+    assert!(text.contains("signal: 9"), "{text}");
+    let text = bench
+        .depot
+        .find_jars("a@1")
+        .expect_err("unfinished")
+        .to_string();
+    assert!(text.contains("`./temblor targets fetch a@1`"), "{text}");
+    assert_eq!(bench.fetch_jars().expect("again"), ["a-1.jar", "b-2.jar"]);
+    assert_eq!(bench.fetch_jars().expect("there"), ["a-1.jar", "b-2.jar"]);
+    assert_eq!(
+        bench.count("mvn"),
+        2,
+        "what is there is not asked for again"
+    );
+}
+
+#[test]
+fn a_damaged_jar_is_refused_on_use_and_replaced_by_a_fetch() {
+    let bench = Bench::new();
+    bench.fetch_jars().expect("fetched");
+    let jar = bench.depot.find_jars("a@1").expect("whole").paths[0].clone();
+    fs::write(&jar, "0ne").expect("damage");
+    let error = bench.depot.find_jars("a@1").expect_err("damaged");
+    assert!(matches!(error, ArtifactError::Damaged { .. }), "{error}");
+    bench.fetch_jars().expect("replaced");
+    bench.depot.find_jars("a@1").expect("whole again");
+}
+
+#[test]
+fn what_maven_cannot_get_is_explained() {
+    let bench = Bench::new();
+    for (condition, expected) in [
+        ("offline", "the network does not answer"),
+        ("unknown", "check group, artifact and version of g:a:1"),
+        ("empty", "copied nothing"),
+    ] {
+        bench.set(condition);
+        let text = bench.fetch_jars().expect_err(condition).to_string();
+        assert!(text.contains(expected), "{condition}: {text}");
+        bench.unset(condition);
+    }
+    fs::remove_file(bench.folder.path().join("scripts/mvn")).expect("removed");
+    let text = bench.fetch_jars().expect_err("no maven").to_string();
+    assert!(text.contains("`apt-get install maven`"), "{text}");
+    let text = bench
+        .depot
+        .find_jars("../x")
+        .expect_err("bad name")
+        .to_string();
+    assert!(text.contains("cannot name an artifact"), "{text}");
+}
+
+#[test]
+fn every_known_jdk_compiles_and_runs_a_program() {
+    let folder = tempfile::tempdir().expect("a private folder");
+    let source = folder.path().join("Hello.java");
+    let text = "import java.net.*;\n\
+        public class Hello {\n\
+          public static void main(String[] words) throws Exception {\n\
+            InetAddress here = InetAddress.getByName(\"127.0.0.1\");\n\
+            try (ServerSocket server = new ServerSocket(0, 1, here)) {\n\
+              int child = new ProcessBuilder(\"true\").start().waitFor();\n\
+              java.security.MessageDigest.getInstance(\"SHA-256\");\n\
+              System.out.println(System.getProperty(\"java.version\") + \" \" + child);\n\
+            }\n\
+          }\n\
+        }\n";
+    fs::write(&source, text).expect("source");
+    for major in KNOWN_MAJORS {
+        let jdk = find_jdk_for(major, JdkUse::Compile).unwrap_or_else(|error| panic!("{error}"));
+        let classes = folder.path().join(major.to_string());
+        fs::create_dir(&classes).expect("folder");
+        let javac = jdk.javac().expect("asked for a compiler");
+        let compiled = Command::new(javac)
+            .arg("-d")
+            .arg(&classes)
+            .arg(&source)
+            .output();
+        let compiled = compiled.expect("javac starts");
+        assert!(compiled.status.success(), "JDK {major}: {compiled:?}");
+        let ran = Command::new(jdk.java())
+            .arg("-cp")
+            .arg(&classes)
+            .arg("Hello")
+            .output();
+        let ran = ran.expect("java starts");
+        assert!(ran.status.success(), "JDK {major}: {ran:?}");
+        let printed = String::from_utf8_lossy(&ran.stdout);
+        assert_eq!(
+            printed.trim(),
+            format!("{} 0", jdk.full_version),
+            "JDK {major}"
+        );
+    }
+}

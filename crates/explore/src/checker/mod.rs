@@ -1,0 +1,130 @@
+//! Checkers judge histories. One file each, and the list of them all.
+//!
+//! A checker passes, fails with symptoms, or says that it cannot tell. All are fault-aware: what
+//! must fail under the injected fault and failed is no bug (`effects.rs` has the rules).
+
+mod client;
+mod crash;
+mod hang;
+mod log;
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use temblor_model::bug::{Judgement, Symptom, Verdict};
+use temblor_model::history::{Baseline, History};
+
+pub use client::Client;
+pub use crash::Crash;
+pub use hang::Hang;
+pub use log::Log;
+
+/// Judges one trial.
+pub trait Checker: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// Without a baseline (a clean run is judged), limits are generous assumptions.
+    fn judge(&self, history: &History, baseline: Option<&Baseline>) -> Judgement;
+}
+
+/// All checkers, the most telling first: the first that fails names the bug.
+pub fn all() -> Vec<Box<dyn Checker>> {
+    vec![
+        Box::new(Crash),
+        Box::new(Client),
+        Box::new(Hang),
+        Box::new(Log),
+    ]
+}
+
+/// What all checkers say. One that panics says unknown, never pass.
+pub fn judge_all(
+    history: &History,
+    baseline: Option<&Baseline>,
+    checkers: &[Box<dyn Checker>],
+) -> Vec<Judgement> {
+    let judge = |checker: &dyn Checker| {
+        let judged = catch_unwind(AssertUnwindSafe(|| checker.judge(history, baseline)));
+        judged.unwrap_or_else(|panic| Judgement {
+            checker: checker.name().into(),
+            verdict: Verdict::Unknown,
+            symptoms: Vec::new(),
+            reason: Some(format!("the checker itself failed: {}", said(&*panic))),
+        })
+    };
+    checkers
+        .iter()
+        .map(|checker| judge(checker.as_ref()))
+        .collect()
+}
+
+/// The verdict of a trial: the worst of its judgements.
+pub fn verdict(judgements: &[Judgement]) -> Verdict {
+    let worst = judgements.iter().map(|j| j.verdict).max();
+    worst.unwrap_or(Verdict::Unknown)
+}
+
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a message")
+}
+
+/// Fail with symptoms, else unknown with a reason, else pass. Symptoms come in order of time,
+/// equal ones once.
+fn conclude(checker: &'static str, mut symptoms: Vec<Symptom>, reasons: &[String]) -> Judgement {
+    symptoms.sort_by(|a, b| (a.at_us, &a.summary).cmp(&(b.at_us, &b.summary)));
+    let mut seen = std::collections::BTreeSet::new();
+    symptoms.retain(|s| seen.insert(s.summary.clone()));
+    let verdict = match (symptoms.is_empty(), reasons.is_empty()) {
+        (false, _) => Verdict::Fail,
+        (true, false) => Verdict::Unknown,
+        (true, true) => Verdict::Pass,
+    };
+    Judgement {
+        checker: checker.into(),
+        verdict,
+        symptoms,
+        reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::history;
+
+    struct Broken;
+
+    impl Checker for Broken {
+        fn name(&self) -> &'static str {
+            "broken"
+        }
+
+        fn judge(&self, history: &History, _: Option<&Baseline>) -> Judgement {
+            panic!("index {} is out of range", history.events.len())
+        }
+    }
+
+    #[test]
+    fn a_checker_that_panics_says_unknown_and_why() {
+        let checkers: Vec<Box<dyn Checker>> = vec![Box::new(Broken), Box::new(Crash)];
+        let judgements = judge_all(&history(""), None, &checkers);
+        assert_eq!(judgements[0].verdict, Verdict::Unknown);
+        let reason = judgements[0].reason.as_deref().unwrap();
+        assert!(reason.contains("out of range"), "{reason}");
+        assert_eq!(judgements[1].verdict, Verdict::Pass);
+        assert_eq!(verdict(&judgements), Verdict::Unknown);
+    }
+
+    #[test]
+    fn nobody_asked_is_unknown() {
+        assert_eq!(verdict(&[]), Verdict::Unknown);
+    }
+
+    #[test]
+    fn names_are_those_of_the_list() {
+        let names: Vec<&str> = all().iter().map(|c| c.name()).collect();
+        assert_eq!(names, ["crash", "client", "hang", "log"]);
+    }
+}

@@ -1,0 +1,410 @@
+//! What the injected faults explain: whom each disturbs, and until when.
+//!
+//! Checkers are fault-aware through this file alone. The rules, all in real microseconds:
+//!
+//! - A fault disturbs every client from the moment it fires until its own effect is over (a delay
+//!   or pause: its length in virtual time; a partition: until it is mended; all others: at once)
+//!   plus `grace`.
+//! - A node that is down (killed, exited, or started and not ready) excuses its own clients until
+//!   it is ready again plus `grace` (the first start: until it is ready); it excuses the others
+//!   for `grace` after it went down, and from its restart until `grace` after it is ready.
+//! - While half of the nodes or more are down, everybody is excused.
+//!
+//! `grace` is what a healthy system may take to react: the longest time to readiness (a whole
+//! cluster forms in it), three times the longest operation, and at least five virtual seconds,
+//! whichever is longest.
+
+use temblor_model::event::{Event, Stage, What};
+use temblor_model::history::{Baseline, History};
+use temblor_model::plan::Fault;
+
+/// Least reaction time of a healthy system, virtual milliseconds.
+const LEAST_GRACE_VIRTUAL_MS: u64 = 5_000;
+/// Least waiting that is out of the ordinary, virtual milliseconds.
+const LEAST_PATIENCE_VIRTUAL_MS: u64 = 2_000;
+/// What retries, time-outs and elections may take once the fault is over, virtual milliseconds.
+const SETTLED_VIRTUAL_MS: u64 = 30_000;
+/// Assumed where there is no baseline: generous, so that nothing is called a bug in haste.
+const ASSUMED_READY_MS: u64 = 10_000;
+const ASSUMED_OP_MS: u64 = 1_000;
+
+/// A fault that fired.
+#[derive(Clone, Debug)]
+pub struct Injected {
+    pub fault: Fault,
+    /// The node it happened in; none for faults between nodes.
+    pub node: Option<String>,
+    pub thread: String,
+    pub frames: Vec<String>,
+    pub at_us: u64,
+    /// When its own effect is over.
+    pub until_us: u64,
+}
+
+/// One process of a node, from its start to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Life {
+    pub node: String,
+    /// Counts the node's processes from 0.
+    pub ordinal: usize,
+    pub started_us: u64,
+    pub ready_us: Option<u64>,
+    pub exit: Option<Exit>,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    pub at_us: u64,
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub injected: bool,
+}
+
+/// A time in which clients are excused: `node` none is for all.
+#[derive(Clone, Debug)]
+struct Excuse {
+    node: Option<String>,
+    from_us: u64,
+    to_us: u64,
+}
+
+/// The faults of one trial and what they explain.
+pub struct Effects {
+    pub injected: Vec<Injected>,
+    pub lives: Vec<Life>,
+    pub grace_us: u64,
+    /// Nobody waits this long for an operation when all is well.
+    pub patience_us: u64,
+    /// From this long after the last excuse on, nothing is left to settle.
+    pub late_us: u64,
+    /// When the lab began to stop the nodes, or the last event.
+    pub stop_us: u64,
+    pub ready_ms: u64,
+    excuses: Vec<Excuse>,
+}
+
+impl Effects {
+    pub fn of(history: &History, baseline: Option<&Baseline>) -> Effects {
+        let warp = if history.warp > 0.0 {
+            history.warp
+        } else {
+            1.0
+        };
+        let real_us = |virtual_ms: u64| (virtual_ms as f64 * 1_000.0 / warp) as u64;
+        let ready_ms = baseline.map_or(ASSUMED_READY_MS, |b| b.ready_ms);
+        let op_ms = baseline.map_or(ASSUMED_OP_MS, |b| b.op_ms);
+        let stop_us = stage_us(history, Stage::Stop)
+            .or_else(|| history.events.last().map(|e| e.at_us))
+            .unwrap_or(0);
+        let mut effects = Effects {
+            injected: injected(history, stop_us, real_us),
+            lives: lives(history),
+            grace_us: (1_000 * ready_ms)
+                .max(3_000 * op_ms)
+                .max(real_us(LEAST_GRACE_VIRTUAL_MS)),
+            patience_us: (3_000 * op_ms).max(real_us(LEAST_PATIENCE_VIRTUAL_MS)),
+            late_us: real_us(SETTLED_VIRTUAL_MS),
+            stop_us,
+            ready_ms,
+            excuses: Vec::new(),
+        };
+        effects.excuses = effects.excuses(&history.nodes);
+        effects
+    }
+
+    fn excuses(&self, nodes: &[String]) -> Vec<Excuse> {
+        let mut excuses = Vec::new();
+        let mut add = |node: Option<&String>, from_us: u64, to_us: u64| {
+            excuses.push(Excuse {
+                node: node.cloned(),
+                from_us,
+                to_us,
+            });
+        };
+        for injected in &self.injected {
+            add(
+                None,
+                injected.at_us,
+                injected.until_us.saturating_add(self.grace_us),
+            );
+        }
+        let mut downs: Vec<(u64, u64)> = Vec::new();
+        for node in nodes {
+            for (from, to) in self.downs(node) {
+                downs.push((from, to));
+                // Nobody works before the first readiness, so nothing is left to settle after it.
+                if from == 0 {
+                    add(Some(node), from, to);
+                    continue;
+                }
+                add(Some(node), from, to.saturating_add(self.grace_us));
+                add(None, from, from + self.grace_us);
+            }
+        }
+        for life in self.lives.iter().filter(|life| life.ordinal > 0) {
+            if let Some(ready_us) = life.ready_us {
+                add(None, life.started_us, ready_us + self.grace_us);
+            }
+        }
+        for &(at, _) in &downs {
+            let down = downs.iter().filter(|&&(from, to)| from <= at && at < to);
+            let (count, first_up) = down.fold((0, u64::MAX), |(n, up), d| (n + 1, up.min(d.1)));
+            if at > 0 && 2 * count >= nodes.len() {
+                add(None, at, first_up.saturating_add(self.grace_us));
+            }
+        }
+        excuses
+    }
+
+    /// The times in which a node is not ready; the last may never end.
+    fn downs(&self, node: &str) -> Vec<(u64, u64)> {
+        let mut downs = Vec::new();
+        let mut lives = self
+            .lives
+            .iter()
+            .filter(|life| life.node == node)
+            .peekable();
+        let mut down_since = lives.peek().map(|_| 0);
+        for life in lives {
+            if let Some(ready_us) = life.ready_us {
+                downs.extend(down_since.take().map(|since| (since, ready_us)));
+            }
+            if let Some(exit) = &life.exit {
+                down_since.get_or_insert(exit.at_us);
+            }
+        }
+        downs.extend(down_since.map(|since| (since, u64::MAX)));
+        downs
+    }
+
+    /// Whether the node is not ready at that time.
+    pub fn is_down(&self, node: &str, at_us: u64) -> bool {
+        let mut downs = self.downs(node).into_iter();
+        downs.any(|(from, to)| from <= at_us && at_us < to)
+    }
+
+    /// Whether trouble of a client of `node` between the two times is explained.
+    pub fn explains(&self, node: &str, from_us: u64, to_us: u64) -> bool {
+        self.excuses_of(node)
+            .any(|e| e.from_us <= to_us && from_us <= e.to_us)
+    }
+
+    /// The earliest time from which on, until `until_us`, nothing excuses a client of `node`.
+    pub fn quiet_since(&self, node: &str, from_us: u64, until_us: u64) -> u64 {
+        self.excuses_of(node)
+            .filter(|e| e.from_us < until_us)
+            .fold(from_us, |since, e| since.max(e.to_us))
+    }
+
+    fn excuses_of(&self, node: &str) -> impl Iterator<Item = &Excuse> {
+        let concerns = move |e: &&Excuse| e.node.as_deref().is_none_or(|n| n == node);
+        self.excuses.iter().filter(concerns)
+    }
+
+    /// A node as seen from the faults: the same words when the same happens on other nodes.
+    pub fn role(&self, node: &str) -> &'static str {
+        let mut faulted = self
+            .injected
+            .iter()
+            .filter_map(|i| i.node.as_deref())
+            .peekable();
+        if faulted.peek().is_none() {
+            "a node"
+        } else if faulted.any(|n| n == node) {
+            "the faulted node"
+        } else {
+            "another node"
+        }
+    }
+}
+
+/// When a stage began.
+pub fn stage_us(history: &History, wanted: Stage) -> Option<u64> {
+    let is = |e: &&Event| matches!(&e.what, What::Stage { stage } if *stage == wanted);
+    history.events.iter().find(is).map(|e| e.at_us)
+}
+
+fn injected(history: &History, stop_us: u64, real_us: impl Fn(u64) -> u64) -> Vec<Injected> {
+    let mut all = Vec::new();
+    for event in &history.events {
+        let (step, text, thread, frames, in_node) = match &event.what {
+            What::Fired {
+                step,
+                fault,
+                thread,
+                frames,
+                node,
+                ..
+            } => (
+                *step,
+                fault,
+                thread.clone(),
+                frames.clone(),
+                Some(node.clone()),
+            ),
+            What::LabFault { step, fault, .. } => (*step, fault, String::new(), Vec::new(), None),
+            _ => continue,
+        };
+        let Some(fault) = fault_of(history, step, text) else {
+            continue;
+        };
+        let until_us = match &fault {
+            Fault::Delay { ms } | Fault::Pause { ms, .. } => event.at_us + real_us(*ms),
+            Fault::Partition { .. } => mended_us(history, event.at_us).unwrap_or(stop_us),
+            _ => event.at_us,
+        };
+        let named = match &fault {
+            Fault::Restart { node } | Fault::Pause { node, .. } | Fault::Corrupt { node, .. } => {
+                Some(node.clone())
+            }
+            _ => None,
+        };
+        all.push(Injected {
+            // A fault of the lab that waited for a hit is not the hitting node's own.
+            node: if fault.is_lab() { named } else { in_node },
+            fault,
+            thread,
+            frames,
+            at_us: event.at_us,
+            until_us,
+        });
+    }
+    all
+}
+
+/// The fault that fired: the plan's, unless the plan left it open (`Any`) or does not fit.
+fn fault_of(history: &History, step: u32, text: &str) -> Option<Fault> {
+    let planned = history.plan.steps.get(step as usize).map(|s| &s.fault);
+    if let Some(fault) = planned
+        && (fault.to_string() == text || fault.label() == text)
+    {
+        return Some(fault.clone());
+    }
+    let mut words = text.split_whitespace();
+    match words.next()? {
+        "throw" => Some(Fault::Throw {
+            exception: words.next()?.into(),
+        }),
+        "delay" => Some(Fault::Delay {
+            ms: (words.next()?.parse::<f64>().ok()? * 1_000.0) as u64,
+        }),
+        "crash" => Some(Fault::Crash),
+        _ => planned.filter(|fault| **fault != Fault::Any).cloned(),
+    }
+}
+
+fn mended_us(history: &History, since_us: u64) -> Option<u64> {
+    let mends = |event: &&Event| match &event.what {
+        What::Stage { stage } => *stage >= Stage::Heal,
+        What::LabFault { step, fault, .. } => {
+            matches!(fault_of(history, *step, fault), Some(Fault::Heal))
+        }
+        _ => false,
+    };
+    let later = history.events.iter().filter(|e| e.at_us >= since_us);
+    later.filter(mends).map(|e| e.at_us).next()
+}
+
+fn lives(history: &History) -> Vec<Life> {
+    let mut lives: Vec<Life> = Vec::new();
+    for event in &history.events {
+        let at_us = event.at_us;
+        match &event.what {
+            What::NodeStarted { node, .. } => lives.push(Life {
+                node: node.clone(),
+                ordinal: lives.iter().filter(|l| l.node == *node).count(),
+                started_us: at_us,
+                ready_us: None,
+                exit: None,
+            }),
+            What::NodeReady { node } => {
+                if let Some(life) = lives.iter_mut().rfind(|l| l.node == *node) {
+                    life.ready_us.get_or_insert(at_us);
+                }
+            }
+            What::NodeExited {
+                node,
+                code,
+                signal,
+                injected,
+            } => {
+                if let Some(life) = lives.iter_mut().rfind(|l| l.node == *node) {
+                    life.exit.get_or_insert(Exit {
+                        at_us,
+                        code: *code,
+                        signal: *signal,
+                        injected: *injected,
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    lives
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{baseline, history};
+
+    #[track_caller]
+    fn check(script: &str, node: &str, at_ms: u64, expected: bool) {
+        let effects = Effects::of(&history(script), Some(&baseline()));
+        let at_us = at_ms * 1_000;
+        assert_eq!(
+            effects.explains(node, at_us, at_us),
+            expected,
+            "{node} at {at_ms}"
+        );
+    }
+
+    #[test]
+    fn a_throw_is_over_at_once_but_for_the_grace() {
+        let script = "up\n 1000 fired n1 t throw x.E\n 60000 stage stop";
+        for (at, expected) in [(999, false), (1_000, true), (6_000, true), (6_001, false)] {
+            check(script, "n1", at, expected);
+            check(script, "n2", at, expected);
+        }
+    }
+
+    #[test]
+    fn a_pause_lasts_as_long_as_it_says() {
+        let script = "up\n 1000 lab pause n1 3000\n 60000 stage stop";
+        check(script, "n2", 8_999, true);
+        check(script, "n2", 9_001, false);
+    }
+
+    #[test]
+    fn a_restart_excuses_everybody_again() {
+        let script = "up\n 1000 fired n1 t crash\n 1001 kill n1\n 20000 start n1\n\
+                      21000 ready n1\n 60000 stage stop";
+        for (node, at, expected) in [
+            ("n1", 15_000, true),
+            ("n2", 15_000, false),
+            ("n2", 20_500, true),
+            ("n1", 26_001, false),
+            ("n2", 26_001, false),
+        ] {
+            check(script, node, at, expected);
+        }
+    }
+
+    #[test]
+    fn a_fault_left_open_by_the_plan_is_read_from_what_fired() {
+        let mut history = history("up\n 1000 fired n1 t delay 3000\n 60000 stage stop");
+        history.plan.steps[0].fault = Fault::Any;
+        let effects = Effects::of(&history, Some(&baseline()));
+        assert_eq!(effects.injected[0].fault, Fault::Delay { ms: 3_000 });
+        assert_eq!(effects.injected[0].until_us, 4_000_000);
+    }
+
+    #[test]
+    fn roles_are_seen_from_the_faults() {
+        let faulted = Effects::of(&history("up\n 1000 fired n2 t crash"), None);
+        assert_eq!(faulted.role("n2"), "the faulted node");
+        assert_eq!(faulted.role("n1"), "another node");
+        assert_eq!(Effects::of(&history("up"), None).role("n1"), "a node");
+    }
+}

@@ -1,0 +1,199 @@
+//! Policies choose the next plan from what was seen. One file each, and the list of them all.
+//!
+//! A policy is deterministic under its seed. To resume a campaign, build the policy again and
+//! play the stored trials to it (`next` for each, `learn` with each stored outcome): it then
+//! stands exactly where it stood.
+
+mod draw;
+mod exhaustive;
+mod random;
+mod replay;
+mod space;
+
+use regex::Regex;
+use temblor_model::bug::Outcome;
+use temblor_model::history::Baseline;
+use temblor_model::plan::Plan;
+use temblor_model::site::SiteCatalog;
+
+pub use exhaustive::Exhaustive;
+pub use random::Random;
+pub use replay::Replay;
+
+/// Chooses the plans of a campaign.
+pub trait Policy: Send {
+    /// The next plan, or None when there is nothing left to try.
+    fn next(&mut self) -> Option<Plan>;
+
+    /// What a trial came to. Called in order of trial numbers.
+    fn learn(&mut self, plan: &Plan, outcome: &Outcome);
+}
+
+/// A kind of fault that policies may put at a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FaultKind {
+    Throw,
+    Delay,
+    Crash,
+}
+
+impl FaultKind {
+    pub const ALL: [FaultKind; 3] = [FaultKind::Throw, FaultKind::Delay, FaultKind::Crash];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            FaultKind::Throw => "throw",
+            FaultKind::Delay => "delay",
+            FaultKind::Crash => "crash",
+        }
+    }
+}
+
+impl std::str::FromStr for FaultKind {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == text);
+        known.ok_or_else(|| PolicyError::UnknownFault {
+            name: text.into(),
+            known: Self::ALL.map(FaultKind::name).join(", "),
+        })
+    }
+}
+
+/// What a policy may choose from.
+pub struct Scope<'a> {
+    pub catalog: &'a SiteCatalog,
+    pub baseline: &'a Baseline,
+    /// Kinds of faults to inject.
+    pub faults: &'a [FaultKind],
+    /// Length of an injected delay, virtual milliseconds.
+    pub delay_ms: u64,
+    /// Only sites whose name matches; all without it.
+    pub sites: Option<Regex>,
+    pub seed: u64,
+    /// The plan to run, for `replay`.
+    pub plan: Option<&'a Plan>,
+    /// How often `replay` runs it.
+    pub times: u64,
+}
+
+/// Why there is no such policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    #[error("there is no policy `{name}`; choose one of: {known}")]
+    UnknownPolicy { name: String, known: String },
+    #[error("there is no kind of fault `{name}`; choose from: {known}")]
+    UnknownFault { name: String, known: String },
+    #[error("policy `replay` needs a plan: give the plan.toml of a bug or a trial")]
+    NoPlan,
+}
+
+type Build = fn(&Scope<'_>) -> Result<Box<dyn Policy>, PolicyError>;
+
+/// All policies, by name.
+const POLICIES: &[(&str, Build)] = &[
+    ("exhaustive", |scope| Ok(Box::new(Exhaustive::new(scope)))),
+    ("random", |scope| Ok(Box::new(Random::new(scope)))),
+    ("replay", |scope| {
+        let plan = scope.plan.ok_or(PolicyError::NoPlan)?;
+        Ok(Box::new(Replay::new(plan.clone(), scope.times)))
+    }),
+];
+
+/// The names that [`build`] knows.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    POLICIES.iter().map(|(name, _)| *name)
+}
+
+/// Builds a policy by name.
+pub fn build(name: &str, scope: &Scope<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    let found = POLICIES.iter().find(|(known, _)| *known == name);
+    let (_, build) = found.ok_or_else(|| PolicyError::UnknownPolicy {
+        name: name.into(),
+        known: names().collect::<Vec<_>>().join(", "),
+    })?;
+    build(scope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::{Simulated, run};
+
+    fn plans(name: &str, seed: u64, count: usize) -> Vec<Plan> {
+        let target = Simulated::small();
+        let mut policy = target.policy(name, seed);
+        run(&target, policy.as_mut(), count)
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_the_known_ones() {
+        let target = Simulated::small();
+        let error = build("exhastive", &target.scope(1)).err().unwrap();
+        let text = error.to_string();
+        assert!(text.contains("exhastive") && names().all(|name| text.contains(name)));
+        let error = "hang".parse::<FaultKind>().unwrap_err().to_string();
+        assert!(error.contains("throw, delay, crash"), "{error}");
+    }
+
+    #[test]
+    fn replay_without_a_plan_says_what_it_needs() {
+        let target = Simulated::small();
+        let scope = Scope {
+            plan: None,
+            ..target.scope(1)
+        };
+        assert_eq!(build("replay", &scope).err(), Some(PolicyError::NoPlan));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_plans() {
+        for name in names() {
+            assert_eq!(plans(name, 7, 200), plans(name, 7, 200), "{name}");
+        }
+    }
+
+    #[test]
+    fn another_seed_gives_other_plans() {
+        for name in ["exhaustive", "random"] {
+            assert_ne!(plans(name, 7, 50), plans(name, 8, 50), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_resumed_campaign_equals_an_uninterrupted_one() {
+        let target = Simulated::small();
+        for name in names() {
+            for cut in [0, 1, 17, 60] {
+                let mut before = target.policy(name, 3);
+                let stored = run(&target, before.as_mut(), cut);
+                let mut resumed = target.policy(name, 3);
+                let replayed = run(&target, resumed.as_mut(), stored.len());
+                assert_eq!(stored, replayed, "{name} cut at {cut}");
+                let rest = run(&target, resumed.as_mut(), 100);
+                let all: Vec<Plan> = stored.into_iter().chain(rest).collect();
+                assert_eq!(all, plans(name, 3, cut + 100), "{name} cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn learning_from_the_trials_of_many_jobs_keeps_the_order() {
+        // With several jobs, `next` runs ahead of `learn`: the plans must not depend on how far.
+        let target = Simulated::small();
+        for name in names() {
+            let mut ahead = target.policy(name, 5);
+            let plans_ahead: Vec<Plan> = (0..8).filter_map(|_| ahead.next()).collect();
+            for (i, plan) in plans_ahead.iter().enumerate() {
+                ahead.learn(plan, &target.outcome(i as u64, plan));
+            }
+            let mut turn_by_turn = target.policy(name, 5);
+            assert_eq!(
+                plans_ahead,
+                run(&target, turn_by_turn.as_mut(), 8),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What can be injected where: the reached contexts of a campaign's sites, and their faults.
+
+use temblor_model::plan::Fault;
+use temblor_model::site::{Site, SiteId};
+
+use super::{FaultKind, Scope};
+
+/// A context of a site as baselines reached it, with the nodes they reached it on.
+pub struct Context {
+    pub site_id: SiteId,
+    pub site: String,
+    pub stack: String,
+    pub nodes: Vec<OnNode>,
+    /// The faults to try first: one of each kind.
+    pub faults: Vec<Fault>,
+    /// Exceptions beyond the most general one.
+    pub more: Vec<Fault>,
+}
+
+/// How one node reached a context.
+pub struct OnNode {
+    pub node: String,
+    pub hits: u32,
+    /// Whether every baseline reached it there.
+    pub always: bool,
+}
+
+/// The reached contexts in scope that have faults, in an order that depends on their names only.
+pub fn contexts(scope: &Scope<'_>) -> Vec<Context> {
+    let mut reached: Vec<_> = scope.baseline.reached.iter().collect();
+    reached.sort_by(|a, b| (a.site, &a.stack, &a.node).cmp(&(b.site, &b.stack, &b.node)));
+    let mut contexts: Vec<Context> = Vec::new();
+    for r in reached {
+        let on_node = OnNode {
+            node: r.node.clone(),
+            hits: r.hits.max(1),
+            always: r.runs >= scope.baseline.runs,
+        };
+        if let Some(last) = contexts.last_mut()
+            && (last.site_id, &last.stack) == (r.site, &r.stack)
+        {
+            last.nodes.push(on_node);
+            continue;
+        }
+        let Some(site) = scope.catalog.site(r.site) else {
+            continue;
+        };
+        let wanted = scope.sites.as_ref().is_none_or(|s| s.is_match(&site.name));
+        let (faults, more) = faults(site, scope);
+        if wanted && !faults.is_empty() {
+            contexts.push(Context {
+                site_id: r.site,
+                site: site.name.clone(),
+                stack: r.stack.clone(),
+                nodes: vec![on_node],
+                faults,
+                more,
+            });
+        }
+    }
+    contexts
+}
+
+fn faults(site: &Site, scope: &Scope<'_>) -> (Vec<Fault>, Vec<Fault>) {
+    let enabled = |kind| scope.faults.contains(&kind);
+    let mut throws = site.exceptions.iter().map(|exception| Fault::Throw {
+        exception: exception.clone(),
+    });
+    let mut first = Vec::new();
+    let mut more = Vec::new();
+    if enabled(FaultKind::Throw) {
+        first.extend(throws.next());
+        more.extend(throws);
+    }
+    if enabled(FaultKind::Delay) && site.io.is_some() {
+        first.push(Fault::Delay { ms: scope.delay_ms });
+    }
+    if enabled(FaultKind::Crash) {
+        first.push(Fault::Crash);
+    }
+    (first, more)
+}

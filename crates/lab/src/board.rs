@@ -1,0 +1,163 @@
+//! The trial's board as a file: made, mapped, and read as the nodes write it.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use memmap2::MmapMut;
+use temblor_model::board::record::Record;
+use temblor_model::board::spec::BoardSpec;
+use temblor_model::board::view::{AskCell, Board, ask};
+
+use crate::LabError;
+
+/// A board that this process made and may read.
+pub struct BoardFile {
+    board: Board,
+    path: PathBuf,
+    /// Keeps the mapping alive; only ever touched through `board`.
+    _map: MmapMut,
+}
+
+impl BoardFile {
+    /// Writes a fresh board and maps it.
+    pub fn create(path: &Path, spec: &BoardSpec) -> Result<BoardFile, LabError> {
+        let failed = |cause| LabError::io("write the board", path, cause);
+        let (bytes, len) = spec.encode();
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)
+            .map_err(failed)?;
+        file.write_all(&bytes).map_err(failed)?;
+        file.set_len(len).map_err(failed)?;
+        reserve(&file, len).map_err(failed)?;
+        // SAFETY: the file is this trial's own; nobody truncates it while it is mapped.
+        let mut map = unsafe { MmapMut::map_mut(&file) }.map_err(failed)?;
+        // SAFETY: the mapping is page-aligned, shared and lives as long as `self`; the views
+        // handed out do not outlive the trial, which owns `self`.
+        let board = unsafe { Board::at(map.as_mut_ptr(), map.len()) }
+            .map_err(|e| LabError::Internal(format!("a fresh board is unusable: {e}")))?;
+        Ok(BoardFile { board, path: path.to_path_buf(), _map: map })
+    }
+
+    pub fn board(&self) -> Board {
+        self.board
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Index of the step that waits; all before it have fired.
+    pub fn current_step(&self) -> u32 {
+        self.board.header().current_step.load(Ordering::Acquire)
+    }
+
+    /// Takes what the nodes have written since the last call. `dead` tells for a slot's name
+    /// and process id whether its process is gone, so that holes are stepped over.
+    pub fn drain(&self, dead: impl Fn(&str, u32) -> bool) -> Vec<(String, Record)> {
+        let mut out = Vec::new();
+        for slot in 0..self.slots_used() {
+            let Some((name, pid)) = self.board.joined(slot) else { continue };
+            let gone = dead(&name, pid);
+            let ring = self.board.ring(slot);
+            while let Some(raw) = ring.read(gone) {
+                if let Some(record) = Record::decode(raw.kind, &raw.body) {
+                    out.push((name.clone(), record));
+                }
+            }
+        }
+        out
+    }
+
+    /// Events that found a ring full, over all processes.
+    pub fn dropped(&self) -> u64 {
+        let slot = |s| self.board.slot(s).dropped.load(Ordering::Relaxed);
+        (0..self.slots_used()).map(slot).sum()
+    }
+
+    /// Blocks that were reached in any process.
+    pub fn covered_blocks(&self) -> usize {
+        let count = self.board.header().block_count as usize;
+        let reached = |b: usize| {
+            (0..self.slots_used())
+                .any(|s| self.board.coverage(s)[b].load(Ordering::Relaxed) != 0)
+        };
+        (0..count).filter(|b| reached(*b)).count()
+    }
+
+    fn slots_used(&self) -> u32 {
+        let h = self.board.header();
+        h.next_slot.load(Ordering::Acquire).min(h.slot_count)
+    }
+
+    /// Waits for a question, at most this long. A question is answered by [`answer`].
+    pub fn wait_question(&self, limit: Duration) -> Option<&'static AskCell> {
+        let bell = &self.board.header().doorbell;
+        let seen = bell.load(Ordering::Acquire);
+        let open = || {
+            let asked = |c: &&AskCell| c.state.load(Ordering::Acquire) == ask::ASKED;
+            self.board.asks().iter().find(asked)
+        };
+        open().or_else(|| {
+            futex_wait(bell, seen, limit);
+            open()
+        })
+    }
+}
+
+/// Reserves the file's space, so that a full disk is an error now and not a SIGBUS later in
+/// whoever writes to the mapping.
+fn reserve(file: &std::fs::File, len: u64) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: plain system call on a file descriptor we own.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len as libc::off_t) } {
+        0 => Ok(()),
+        error => Err(std::io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Answers a question and wakes who asked. 0: go on; n + 1: inject fault n.
+pub fn answer(cell: &AskCell, value: u32) {
+    cell.answer.store(value, Ordering::Relaxed);
+    let state = &cell.state;
+    let asked = state.compare_exchange(
+        ask::ASKED,
+        ask::ANSWERED,
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    );
+    if asked.is_ok() {
+        futex_wake(state);
+    }
+}
+
+fn futex_wait(word: &AtomicU32, seen: u32, limit: Duration) {
+    let limit = libc::timespec {
+        tv_sec: limit.as_secs() as libc::time_t,
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    // SAFETY: the word is mapped and aligned; the timespec outlives the call. Not private: the
+    // other side is another process.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            seen,
+            &limit as *const libc::timespec,
+        );
+    }
+}
+
+fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the word is mapped and aligned.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
+    }
+}

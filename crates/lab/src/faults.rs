@@ -1,0 +1,160 @@
+//! Faults that the lab executes itself: on nodes, the network and files.
+
+use std::time::{Duration, Instant};
+
+use temblor_cluster::cell::ProcId;
+use temblor_cluster::corrupt::corrupt;
+use temblor_model::board::spec::TriggerKind;
+use temblor_model::board::view::AskCell;
+use temblor_model::event::{Stage, What};
+use temblor_model::plan::Fault;
+
+use crate::LabError;
+use crate::board::answer;
+use crate::running::Running;
+
+/// Something to be done later.
+pub(crate) struct Due {
+    at: Instant,
+    resume: ProcId,
+}
+
+impl Running<'_> {
+    /// Fires the step that waits for time, wakes paused nodes.
+    pub(crate) fn do_due(&mut self) -> Result<(), LabError> {
+        let now = Instant::now();
+        let (due, later): (Vec<Due>, Vec<Due>) =
+            std::mem::take(&mut self.due).into_iter().partition(|d| d.at <= now);
+        self.due = later;
+        for due in due {
+            self.wake(due.resume);
+        }
+        // Time runs for a plan's steps only while the target works.
+        if self.stage < Stage::Workload || self.stage > Stage::Recovery {
+            return Ok(());
+        }
+        while let Some((step, ms, since)) = self.waiting_step() {
+            if since.elapsed() < self.clock.real(ms) || !self.board.board().take_step(step) {
+                break;
+            }
+            self.execute(step);
+        }
+        Ok(())
+    }
+
+    /// Answers an agent: a lab fault is executed first, a plain question is granted.
+    pub(crate) fn answer(&mut self, question: &AskCell) -> Result<(), LabError> {
+        use std::sync::atomic::Ordering;
+        let step = question.step.load(Ordering::Acquire);
+        let asks = self.board.board().steps().get(step as usize);
+        let value = match asks.and_then(|s| TriggerKind::from_u32(s.trigger)) {
+            Some(TriggerKind::Ask) => asks.map_or(0, |s| s.fault.wrapping_add(1)),
+            _ => {
+                // The agent's record of the fired step comes first in the history.
+                self.take_in();
+                self.execute(step);
+                1
+            }
+        };
+        answer(question, value);
+        Ok(())
+    }
+
+    /// Executes the fault of a step that has fired; what came of it is an event.
+    fn execute(&mut self, step: u32) {
+        let Some(fault) = self.plan.steps.get(step as usize).map(|s| s.fault.clone()) else {
+            return;
+        };
+        let result = self.execute_fault(&fault).unwrap_or_else(|e| format!("failed: {e}"));
+        self.emit(What::LabFault { step, fault: fault.to_string(), result });
+    }
+
+    fn execute_fault(&mut self, fault: &Fault) -> Result<String, LabError> {
+        match fault {
+            Fault::Restart { node } => {
+                let i = self.node_index(node)?;
+                if self.nodes[i].process.is_some() {
+                    self.kill_node(i)?;
+                }
+                self.start_node(i)?;
+                Ok("started again".into())
+            }
+            Fault::Pause { node, ms } => {
+                let i = self.node_index(node)?;
+                let Some(process) = self.nodes[i].process else {
+                    return Ok("not running: nothing to pause".into());
+                };
+                self.cell.pause(process)?;
+                self.nodes[i].paused = true;
+                let at = Instant::now() + self.clock.real(*ms);
+                self.due.push(Due { at, resume: process });
+                Ok("paused".into())
+            }
+            Fault::Partition { groups } => {
+                let mut sides = Vec::new();
+                for group in groups {
+                    let addr = |n: &String| {
+                        self.node_index(n).map(|i| self.nodes[i].facts.addr)
+                    };
+                    sides.push(group.iter().map(addr).collect::<Result<Vec<_>, _>>()?);
+                }
+                self.cell.partition(&sides)?;
+                Ok("cut".into())
+            }
+            Fault::Heal => {
+                self.cell.heal()?;
+                Ok("mended".into())
+            }
+            Fault::Corrupt { node, file, offset, bytes } => {
+                let i = self.node_index(node)?;
+                let dir = self.place.node_dir(&self.nodes[i].name);
+                let damage = corrupt(&dir, file, *offset, *bytes);
+                damage.map(|d| d.to_string()).map_err(|e| LabError::Command(e.to_string()))
+            }
+            Fault::Throw { .. } | Fault::Delay { .. } | Fault::Crash | Fault::Any => {
+                Err(LabError::Internal(format!("{fault} is the agent's business")))
+            }
+        }
+    }
+
+    fn wake(&mut self, process: ProcId) {
+        // It may have ended meanwhile.
+        let _ = self.cell.resume(process);
+        for node in self.nodes.iter_mut().filter(|n| n.process == Some(process)) {
+            node.paused = false;
+        }
+    }
+
+    /// Everything the plan broke is mended: network, paused nodes, nodes that are gone.
+    pub(crate) fn heal_all(&mut self) -> Result<(), LabError> {
+        if self.plan.steps.iter().any(|s| matches!(s.fault, Fault::Partition { .. })) {
+            self.cell.heal()?;
+        }
+        for due in std::mem::take(&mut self.due) {
+            self.wake(due.resume);
+        }
+        for i in 0..self.nodes.len() {
+            if self.nodes[i].process.is_none() {
+                self.start_node(i)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn kill_node(&mut self, i: usize) -> Result<(), LabError> {
+        let Some(process) = self.nodes[i].process else { return Ok(()) };
+        self.nodes[i].end_expected = true;
+        self.cell.kill(process)?;
+        self.cell.wait_exit_of(process, KILL_LIMIT);
+        self.take_in();
+        Ok(())
+    }
+
+    fn node_index(&self, name: &str) -> Result<usize, LabError> {
+        let found = self.nodes.iter().position(|n| n.name == name);
+        found.ok_or_else(|| LabError::Internal(format!("a plan with the unknown node {name}")))
+    }
+}
+
+/// A killed process is gone within this, however loaded the machine.
+const KILL_LIMIT: Duration = Duration::from_secs(10);

@@ -1,0 +1,510 @@
+//! A trial while it runs: its cell, nodes and clients, and one place where everything that
+//! happens becomes an event.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use temblor_cluster::cell::{Cell, ExitNotice, ProbeAnswer, ProbeSpec, ProcId};
+use temblor_cluster::start::{self, Extra, TrialPlace};
+use temblor_cluster::tail::{ClientLine, LogTail, OpTail};
+use temblor_cluster::target::{Check, Client, Node};
+use temblor_model::board::record::{Record, RecordWhat};
+use temblor_model::event::{Event, Stage, What};
+use temblor_model::op::OpEvent;
+use temblor_model::plan::{Fault, Plan, Trigger};
+
+use crate::LabError;
+use crate::board::BoardFile;
+use crate::faults::Due;
+use crate::trial::{Setup, VirtualClock};
+
+/// Where the stream of a trial's events goes.
+pub type EventOut<'a> = &'a mut dyn FnMut(&Event);
+
+/// A node of the trial.
+pub struct NodeRun {
+    pub name: String,
+    pub facts: Node,
+    pub process: Option<ProcId>,
+    pub incarnation: u32,
+    pub ready: bool,
+    /// Its end was ours: a fault of the plan, or the lab's own doing.
+    pub end_expected: bool,
+    pub paused: bool,
+    log: LogTail,
+    log_path: PathBuf,
+    /// A thread dump is being printed: its lines are no log.
+    in_dump: bool,
+}
+
+/// A client of the trial.
+pub struct ClientRun {
+    pub name: String,
+    pub facts: Client,
+    pub process: Option<ProcId>,
+    pub exited: bool,
+    ops: OpTail,
+    /// Operations begun and not ended: id and when.
+    open: Vec<(u64, u64)>,
+}
+
+/// Everything of one running trial.
+pub struct Running<'a> {
+    pub setup: &'a Setup,
+    pub plan: &'a Plan,
+    pub cell: Cell,
+    pub place: TrialPlace,
+    pub board: BoardFile,
+    pub nodes: Vec<NodeRun>,
+    pub clients: Vec<ClientRun>,
+    pub clock: VirtualClock,
+    pub events: Vec<Event>,
+    /// When the step that waits became the current one.
+    pub(crate) step_since: (u32, Instant),
+    pub(crate) due: Vec<Due>,
+    pub(crate) stage: Stage,
+    out: EventOut<'a>,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Running<'a> {
+    pub fn new(
+        setup: &'a Setup,
+        plan: &'a Plan,
+        cell: Cell,
+        board: BoardFile,
+        clock: VirtualClock,
+        out: EventOut<'a>,
+        stop: &'a AtomicBool,
+    ) -> Result<Running<'a>, LabError> {
+        let place = TrialPlace { dir: cell.dir().to_path_buf(), seed: plan.seed };
+        let mut nodes = Vec::new();
+        for facts in setup.target.nodes.clone() {
+            start::write_node_files(&setup.target, &place, &facts)?;
+            let log_path = place.log_file(&facts.name);
+            nodes.push(NodeRun {
+                name: facts.name.clone(),
+                log: LogTail::new(&log_path, setup.target.log_line.clone()),
+                log_path,
+                in_dump: false,
+                facts,
+                process: None,
+                incarnation: 0,
+                ready: false,
+                end_expected: false,
+                paused: false,
+            });
+        }
+        let mut clients = Vec::new();
+        for facts in setup.target.clients.clone() {
+            clients.push(ClientRun {
+                name: facts.name.clone(),
+                ops: OpTail::new(place.ops_file(&facts.name)),
+                facts,
+                process: None,
+                exited: false,
+                open: Vec::new(),
+            });
+        }
+        Ok(Running {
+            setup,
+            plan,
+            cell,
+            place,
+            board,
+            nodes,
+            clients,
+            clock,
+            events: Vec::new(),
+            step_since: (0, Instant::now()),
+            due: Vec::new(),
+            stage: Stage::Start,
+            out,
+            stop,
+        })
+    }
+
+    pub fn now_us(&self) -> u64 {
+        self.clock.started.elapsed().as_micros() as u64
+    }
+
+    pub fn emit(&mut self, what: What) {
+        self.emit_at(self.now_us(), what);
+    }
+
+    fn emit_at(&mut self, at_us: u64, what: What) {
+        let event = Event { at_us, what };
+        (self.out)(&event);
+        self.events.push(event);
+    }
+
+    pub fn notice(&mut self, source: &str, text: String) {
+        self.emit(What::Notice { source: source.into(), text });
+    }
+
+    pub fn begin(&mut self, stage: Stage) {
+        self.stage = stage;
+        self.emit(What::Stage { stage });
+    }
+
+    /// Starts a node, for the first time or again.
+    pub fn start_node(&mut self, i: usize) -> Result<(), LabError> {
+        let node = &self.nodes[i];
+        let jvm = self.setup.agent_options(self.board.path(), &node.name);
+        let extra = Extra { jvm, env: self.clock.env() };
+        let spec = start::node_process(&self.setup.target, &self.place, &node.facts, &extra)?;
+        let (process, pid) = self.cell.start_with_pid(spec)?;
+        let node = &mut self.nodes[i];
+        node.process = Some(process);
+        node.ready = false;
+        node.end_expected = false;
+        node.paused = false;
+        node.incarnation += 1;
+        let (name, incarnation) = (node.name.clone(), node.incarnation);
+        self.emit(What::NodeStarted { node: name, incarnation, pid });
+        Ok(())
+    }
+
+    pub fn start_client(&mut self, i: usize) -> Result<(), LabError> {
+        let client = &self.clients[i];
+        let extra = Extra { jvm: Vec::new(), env: self.clock.env() };
+        let spec = start::client_process(&self.setup.target, &self.place, &client.facts, &extra)?;
+        let (process, pid) = self.cell.start_with_pid(spec)?;
+        self.clients[i].process = Some(process);
+        let client = self.clients[i].name.clone();
+        self.emit(What::ClientStarted { client, pid });
+        Ok(())
+    }
+
+    /// Takes in everything that has happened, does what is due, waits a moment.
+    pub fn turn(&mut self, pause: Duration) -> Result<(), LabError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(LabError::Interrupted);
+        }
+        if self.cell.is_gone() {
+            let text = "the trial's cell ended by itself: its init was killed".to_string();
+            return Err(LabError::Command(text));
+        }
+        self.take_in();
+        self.do_due()?;
+        // A question ends the wait: its asker is held meanwhile.
+        if let Some(question) = self.board.wait_question(pause) {
+            self.answer(question)?;
+        }
+        Ok(())
+    }
+
+    /// Everything that has happened becomes events.
+    pub fn take_in(&mut self) {
+        self.take_exits();
+        self.take_records();
+        self.take_ops();
+        self.take_logs(false);
+    }
+
+    fn take_exits(&mut self) {
+        // An agent's last records come before the news of its end.
+        let exits = self.cell.poll_exits();
+        if !exits.is_empty() {
+            self.take_records();
+        }
+        for exit in exits {
+            self.take_exit(exit);
+        }
+    }
+
+    fn take_exit(&mut self, exit: ExitNotice) {
+        let ExitNotice { id, code, signal } = exit;
+        if let Some(node) = self.nodes.iter_mut().find(|n| n.process == Some(id)) {
+            node.process = None;
+            node.ready = false;
+            let (node, injected) = (node.name.clone(), node.end_expected);
+            self.emit(What::NodeExited { node, code, signal, injected });
+        } else if let Some(client) = self.clients.iter_mut().find(|c| c.process == Some(id)) {
+            client.process = None;
+            client.exited = true;
+            let client = client.name.clone();
+            // Its last lines are read before its end is told.
+            self.take_ops();
+            self.emit(What::ClientExited { client, code, signal });
+        }
+    }
+
+    fn take_records(&mut self) {
+        let nodes = &self.nodes;
+        let records = self.board.drain(|name, _| {
+            nodes.iter().any(|n| n.name == name && n.process.is_none())
+        });
+        for (node, record) in records {
+            self.take_record(node, record);
+        }
+    }
+
+    fn take_record(&mut self, node: String, record: Record) {
+        let at_us = self.clock.us_of_monotonic(record.at_ns);
+        let lines = |text: String| text.lines().map(str::to_string).collect();
+        let hex = |stack: u64| format!("{stack:016x}");
+        let what = match record.what {
+            RecordWhat::Hit { site, count, stack, thread } => {
+                What::Hit { node, site, count, stack: hex(stack), thread }
+            }
+            RecordWhat::Context { stack, frames } => {
+                What::Context { node, stack: hex(stack), frames: lines(frames) }
+            }
+            RecordWhat::Fired { step, site, count, fault, stack, thread, frames } => {
+                let fault = self.fault_of(step, fault);
+                if fault == Fault::Crash
+                    && let Some(run) = self.nodes.iter_mut().find(|n| n.name == node)
+                {
+                    run.end_expected = true;
+                }
+                What::Fired {
+                    step,
+                    node,
+                    site,
+                    count,
+                    fault: fault.to_string(),
+                    stack: hex(stack),
+                    thread,
+                    frames: lines(frames),
+                }
+            }
+            RecordWhat::Notice { text } => What::Notice { source: node, text },
+        };
+        self.emit_at(at_us, what);
+    }
+
+    /// The fault a step took: the plan's own, or the one drawn from the site's list.
+    fn fault_of(&self, step: u32, fault: u32) -> Fault {
+        use temblor_model::board::spec::FaultKind;
+        let planned = self.plan.steps.get(step as usize).map(|s| s.fault.clone());
+        match planned {
+            Some(fault) if fault != Fault::Any => fault,
+            _ => match self.board.board().faults().get(fault as usize) {
+                Some(rec) => match FaultKind::from_u32(rec.kind) {
+                    Some(FaultKind::Throw) => {
+                        let class = self.board.board().class_of(rec);
+                        Fault::Throw { exception: class.replace('/', ".") }
+                    }
+                    Some(FaultKind::Delay) => Fault::Delay { ms: rec.amount },
+                    Some(FaultKind::Crash) => Fault::Crash,
+                    _ => Fault::Any,
+                },
+                None => Fault::Any,
+            },
+        }
+    }
+
+    fn take_ops(&mut self) {
+        for i in 0..self.clients.len() {
+            match self.clients[i].ops.lines() {
+                Ok(lines) => lines.into_iter().for_each(|line| self.take_client_line(i, line)),
+                Err(e) => self.notice("lab", format!("cannot read a client's report: {e}")),
+            }
+        }
+    }
+
+    fn take_client_line(&mut self, i: usize, line: ClientLine) {
+        let name = self.clients[i].name.clone();
+        match line {
+            ClientLine::Op(op) => {
+                let at_us = self.clock.us_of_virtual_ms(op.t).min(self.now_us());
+                let open = &mut self.clients[i].open;
+                match op.ev {
+                    OpEvent::Invoke => open.push((op.id, at_us)),
+                    _ => open.retain(|(id, _)| *id != op.id),
+                }
+                self.emit_at(at_us, What::Op(op));
+            }
+            ClientLine::Done(done) => self.emit(What::OpsDone(done)),
+            ClientLine::Garbage(line) => self.emit(What::Garbage { client: name, line }),
+        }
+    }
+
+    fn take_logs(&mut self, last: bool) {
+        for i in 0..self.nodes.len() {
+            let entries = match last {
+                false => self.nodes[i].log.entries(),
+                true => self.nodes[i].log.finish(),
+            };
+            let entries = entries.unwrap_or_else(|e| {
+                self.notice("lab", format!("cannot read a node's log: {e}"));
+                Vec::new()
+            });
+            for mut line in entries {
+                let in_dump = &mut self.nodes[i].in_dump;
+                line.more.retain(|text| !is_dump_line(in_dump, text));
+                let raw = line.level.is_empty();
+                if raw && is_dump_line(in_dump, &line.message) {
+                    continue;
+                }
+                let node = self.nodes[i].name.clone();
+                self.emit(What::Log {
+                    node,
+                    level: line.level,
+                    logger: line.logger,
+                    thread: line.thread,
+                    message: line.message,
+                    more: line.more,
+                });
+            }
+        }
+    }
+
+    /// The longest an operation has been open by now, real time.
+    pub fn longest_open_op(&self) -> Duration {
+        let now = self.now_us();
+        let running = self.clients.iter().filter(|c| c.process.is_some());
+        let began = running.flat_map(|c| &c.open).map(|(_, at_us)| *at_us).min();
+        Duration::from_micros(began.map_or(0, |at| now.saturating_sub(at)))
+    }
+
+    pub fn clients_done(&self) -> bool {
+        self.clients.iter().all(|c| c.exited)
+    }
+
+    /// Asks every live node that is not ready yet; true when all are.
+    pub fn probe_ready(&mut self) -> Result<bool, LabError> {
+        let mut all = true;
+        for i in 0..self.nodes.len() {
+            if self.nodes[i].ready {
+                continue;
+            }
+            all = false;
+            if self.nodes[i].process.is_none() || self.nodes[i].paused {
+                continue;
+            }
+            let answer = self.ask(i, &self.setup.target.ready)?;
+            if expected(&self.setup.target.ready, &answer) {
+                self.nodes[i].ready = true;
+                let node = self.nodes[i].name.clone();
+                self.emit(What::NodeReady { node });
+            }
+        }
+        Ok(all || self.nodes.iter().all(|n| n.ready))
+    }
+
+    fn ask(&self, node: usize, check: &Check) -> Result<ProbeAnswer, LabError> {
+        let to = self.setup.target.check_address(&self.nodes[node].facts, check);
+        let send = check.send.clone();
+        Ok(self.cell.probe(ProbeSpec { to, send, within_ms: PROBE_MS, one_line: true })?)
+    }
+
+    /// What every node says of itself, as events.
+    pub fn ask_health(&mut self) -> Result<(), LabError> {
+        for i in 0..self.nodes.len() {
+            let (ok, answer) = match self.nodes[i].process {
+                None => (false, "not running".to_string()),
+                Some(_) => {
+                    let health = &self.setup.target.health;
+                    let answer = self.ask(i, health)?;
+                    (expected(health, &answer), describe(&answer))
+                }
+            };
+            let node = self.nodes[i].name.clone();
+            self.emit(What::Health { node, ok, answer });
+        }
+        Ok(())
+    }
+
+    /// Has every live node print its threads, and takes what they print from their logs.
+    pub fn dump_threads(&mut self) -> Result<(), LabError> {
+        self.take_logs(false);
+        let mut asked = Vec::new();
+        for (i, node) in self.nodes.iter().enumerate() {
+            let Some(process) = node.process.filter(|_| !node.paused) else { continue };
+            let from = std::fs::metadata(&node.log_path).map_or(0, |m| m.len());
+            if self.cell.signal(process, libc::SIGQUIT).is_ok() {
+                asked.push((i, from));
+            }
+        }
+        let deadline = Instant::now() + DUMP_LIMIT;
+        for (i, from) in asked {
+            let text = loop {
+                let text = dump_text(&self.nodes[i].log_path, from);
+                if text.as_ref().is_some_and(|t| t.1) || Instant::now() > deadline {
+                    break text;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            };
+            let node = self.nodes[i].name.clone();
+            match text {
+                Some((text, true)) => self.emit(What::Dump { node, text }),
+                _ => self.notice("lab", format!("{node} gave no whole thread dump in time")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing more will come: what is left is taken in.
+    pub fn finish(&mut self) {
+        self.take_in();
+        self.take_logs(true);
+        let dropped = self.board.dropped();
+        if dropped > 0 {
+            let text = format!("{dropped} recorded hits found the event ring full and are lost");
+            self.notice("agent", text);
+        }
+        self.events.sort_by_key(|e| e.at_us);
+    }
+
+    /// The plan's steps that wait for time, not for a hit.
+    pub(crate) fn waiting_step(&mut self) -> Option<(u32, u64, Instant)> {
+        let current = self.board.current_step();
+        if self.step_since.0 != current {
+            self.step_since = (current, Instant::now());
+        }
+        match self.plan.steps.get(current as usize)?.when {
+            Trigger::After { ms } => Some((current, ms, self.step_since.1)),
+            _ => None,
+        }
+    }
+}
+
+fn expected(check: &Check, answer: &ProbeAnswer) -> bool {
+    answer.text().is_some_and(|text| check.expect.is_match(text))
+}
+
+/// Whether a line of a log belongs to a thread dump; remembers where one begins and ends.
+fn is_dump_line(in_dump: &mut bool, line: &str) -> bool {
+    if line.starts_with("Full thread dump") {
+        *in_dump = true;
+    }
+    let inside = *in_dump;
+    if line.starts_with("JNI global ref") {
+        *in_dump = false;
+    }
+    inside
+}
+
+/// A node that serves answers within this; a busy machine is asked again. Real milliseconds.
+const PROBE_MS: u64 = 1_000;
+/// A thread dump takes no longer than this.
+const DUMP_LIMIT: Duration = Duration::from_secs(3);
+
+/// The thread dump in a log from an offset on, and whether its end is there.
+fn dump_text(log: &std::path::Path, from: u64) -> Option<(String, bool)> {
+    use std::io::{Read, Seek, SeekFrom};
+    let mut file = std::fs::File::open(log).ok()?;
+    file.seek(SeekFrom::Start(from)).ok()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let start = text.find("Full thread dump")?;
+    let rest = &text[start..];
+    // The last part of every dump since JDK 8.
+    let whole = match rest.find("JNI global ref") {
+        Some(at) => rest[at..].find('\n').map(|end| at + end + 1),
+        None => None,
+    };
+    Some((rest[..whole.unwrap_or(rest.len())].to_string(), whole.is_some()))
+}
+
+fn describe(answer: &ProbeAnswer) -> String {
+    match answer {
+        ProbeAnswer::Text { text } => text.trim_end().to_string(),
+        ProbeAnswer::Refused { reason } => format!("refused: {reason}"),
+        ProbeAnswer::Late { text } => format!("late: {}", text.trim_end()),
+    }
+}

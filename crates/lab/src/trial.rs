@@ -1,0 +1,229 @@
+//! One trial: an empty folder becomes a cell, the cell a cluster, the cluster a history.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use temblor_cluster::cell::{Cell, CellSpec};
+use temblor_cluster::target::Target;
+use temblor_model::event::{Stage, What};
+use temblor_model::history::{ClientRole, History};
+use temblor_model::plan::Plan;
+use temblor_model::site::SiteCatalog;
+
+use crate::LabError;
+use crate::board::BoardFile;
+use crate::compile::{self, AnyFaults, Recording};
+use crate::limits::Limits;
+use crate::running::{EventOut, Running};
+
+/// Between two looks at what happens; a question of an agent is heard at once.
+const TURN: Duration = Duration::from_millis(4);
+/// An operation open this many times longer than any in the baselines is worth a thread dump.
+const STUCK_FACTOR: u32 = 4;
+/// The least time an operation must be open for a thread dump, virtual milliseconds.
+const STUCK_MS: u64 = 2_500;
+/// Thread dumps of one trial: the first when something sticks, the next to see whether it moves.
+const DUMPS: u32 = 2;
+
+/// What all trials of a campaign share.
+pub struct Setup {
+    pub target: Arc<Target>,
+    pub catalog: Arc<SiteCatalog>,
+    /// The hooks file of the catalog.
+    pub hooks: PathBuf,
+    pub agent_library: PathBuf,
+    pub warp_library: PathBuf,
+    pub any_faults: AnyFaults,
+}
+
+impl Setup {
+    /// The JVM option that loads the agent.
+    pub fn agent_options(&self, board: &Path, node: &str) -> Vec<String> {
+        vec![format!(
+            "-agentpath:{}=board={},hooks={},node={node}",
+            self.agent_library.display(),
+            board.display(),
+            self.hooks.display(),
+        )]
+    }
+}
+
+/// One trial to be run.
+pub struct TrialSpec<'a> {
+    pub plan: &'a Plan,
+    /// The trial's own folder.
+    pub dir: PathBuf,
+    pub recording: Recording,
+    pub warp: f64,
+    pub limits: Limits,
+    /// Longest wait for an operation in clean runs, real milliseconds; 0 while unknown.
+    pub usual_op_ms: u64,
+}
+
+/// What a trial leaves behind.
+pub struct Finished {
+    pub history: History,
+    /// Steps that never fired.
+    pub unreached: Vec<u32>,
+    pub seconds: f64,
+    /// All nodes served before the workload began.
+    pub all_ready: bool,
+}
+
+/// The trial's clock: real, and virtual at its factor.
+#[derive(Clone, Debug)]
+pub struct VirtualClock {
+    pub started: Instant,
+    pub factor: f64,
+    library: PathBuf,
+    mono_ns: u64,
+    real_ns: u64,
+}
+
+impl VirtualClock {
+    fn start(factor: f64, library: &Path) -> VirtualClock {
+        let started = Instant::now();
+        let (mono_ns, real_ns) =
+            (read_clock(libc::CLOCK_MONOTONIC), read_clock(libc::CLOCK_REALTIME));
+        VirtualClock { started, factor, library: library.to_path_buf(), mono_ns, real_ns }
+    }
+
+    /// What a process needs in its environment to live on this clock.
+    pub fn env(&self) -> Vec<(String, String)> {
+        [
+            ("LD_PRELOAD", self.library.display().to_string()),
+            ("TEMBLOR_WARP_FACTOR", self.factor.to_string()),
+            ("TEMBLOR_WARP_MONO_NS", self.mono_ns.to_string()),
+            ("TEMBLOR_WARP_REAL_NS", self.real_ns.to_string()),
+        ]
+        .map(|(k, v)| (k.to_string(), v))
+        .to_vec()
+    }
+
+    /// The real time that so many virtual milliseconds take.
+    pub fn real(&self, virtual_ms: u64) -> Duration {
+        Duration::from_secs_f64(virtual_ms as f64 / 1000.0 / self.factor)
+    }
+
+    /// Microseconds since the trial began, from the machine's monotonic clock.
+    pub fn us_of_monotonic(&self, ns: u64) -> u64 {
+        ns.saturating_sub(self.mono_ns) / 1000
+    }
+
+    /// Microseconds since the trial began, from a virtual wall-clock time in milliseconds.
+    pub fn us_of_virtual_ms(&self, ms: u64) -> u64 {
+        let since_ns = ms.saturating_mul(1_000_000).saturating_sub(self.real_ns);
+        (since_ns as f64 / self.factor / 1000.0) as u64
+    }
+}
+
+fn read_clock(id: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the timespec is valid for the call.
+    unsafe { libc::clock_gettime(id, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Runs a trial to its end. Whatever happens, none of its processes outlives the call.
+pub fn run(
+    setup: &Setup,
+    spec: &TrialSpec<'_>,
+    out: EventOut<'_>,
+    stop: &AtomicBool,
+) -> Result<Finished, LabError> {
+    std::fs::create_dir_all(&spec.dir)
+        .map_err(|e| LabError::io("make the trial's folder", &spec.dir, e))?;
+    let nodes: Vec<String> = setup.target.nodes.iter().map(|n| n.name.clone()).collect();
+    let board =
+        compile::board(spec.plan, &setup.catalog, &nodes, spec.recording, &setup.any_faults)?;
+    let board = BoardFile::create(&spec.dir.join("board"), &board)?;
+    let cell = Cell::open(CellSpec::new(&spec.dir))?;
+    let clock = VirtualClock::start(spec.warp, &setup.warp_library);
+    let mut running = Running::new(setup, spec.plan, cell, board, clock, out, stop)?;
+    let staged = stages(&mut running, spec);
+    running.take_in();
+    running.begin(Stage::Stop);
+    // All processes are gone before the last events are read: nothing is written after that.
+    let closed = running.cell.close();
+    running.finish();
+    let all_ready = staged?;
+    closed?;
+    let fired = running.board.current_step();
+    let unreached = (fired..spec.plan.steps.len() as u32).collect();
+    let clients = running.clients.iter().map(|c| ClientRole {
+        client: c.name.clone(),
+        node: c.facts.node.clone(),
+    });
+    let history = History {
+        plan: spec.plan.clone(),
+        nodes,
+        clients: clients.collect(),
+        warp: spec.warp,
+        events: std::mem::take(&mut running.events),
+    };
+    let seconds = running.clock.started.elapsed().as_secs_f64();
+    Ok(Finished { history, unreached, seconds, all_ready })
+}
+
+/// Start, workload, heal, recovery. True when all nodes served before the workload.
+fn stages(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<bool, LabError> {
+    running.begin(Stage::Start);
+    for i in 0..running.nodes.len() {
+        running.start_node(i)?;
+    }
+    let all_ready = await_ready(running, spec.limits.ready)?;
+    running.begin(Stage::Workload);
+    for i in 0..running.clients.len() {
+        running.start_client(i)?;
+    }
+    workload(running, spec)?;
+    running.begin(Stage::Heal);
+    running.ask_health()?;
+    running.heal_all()?;
+    running.begin(Stage::Recovery);
+    await_ready(running, spec.limits.recovery)?;
+    Ok(all_ready)
+}
+
+/// Until all nodes serve, or the time is up, or one that should run has ended.
+fn await_ready(running: &mut Running<'_>, limit: Duration) -> Result<bool, LabError> {
+    let deadline = Instant::now() + limit;
+    loop {
+        running.turn(TURN)?;
+        if running.probe_ready()? {
+            return Ok(true);
+        }
+        let hopeless = running.nodes.iter().all(|n| n.ready || n.process.is_none());
+        if hopeless || Instant::now() > deadline {
+            return Ok(false);
+        }
+    }
+}
+
+/// Until all clients are done or the time is up; thread dumps where operations stick.
+fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabError> {
+    let began = Instant::now();
+    let patience = (Duration::from_millis(spec.usual_op_ms) * STUCK_FACTOR)
+        .max(running.clock.real(STUCK_MS));
+    let mut dumps = 0;
+    let mut next_dump = patience;
+    while !running.clients_done() {
+        if began.elapsed() > spec.limits.workload {
+            running.emit(What::Deadline { limit_ms: spec.limits.workload.as_millis() as u64 });
+            running.dump_threads()?;
+            return Ok(());
+        }
+        running.turn(TURN)?;
+        // A node that was restarted by the plan is asked until it serves.
+        running.probe_ready()?;
+        if dumps < DUMPS && running.longest_open_op() > next_dump {
+            running.ask_health()?;
+            running.dump_threads()?;
+            dumps += 1;
+            next_dump *= 2;
+        }
+    }
+    Ok(())
+}
