@@ -11,6 +11,7 @@ use jvmti_bindings::sys::jvmti::{
 };
 
 use crate::attach::Place;
+use crate::clock;
 use crate::hit::Guard;
 use crate::hook_class;
 use crate::journal::Journal;
@@ -45,6 +46,7 @@ impl Agent {
     /// Wires the agent into the JVM. `None`: the JVM refused, the target runs on untouched.
     pub fn start(place: Place, jvmti: Jvmti) -> Option<()> {
         let idle = place.hooks.is_empty();
+        clock::now_ns(); // finds libc's clock here, not inside the first hit
         let counters = place.board.counters(place.slot);
         let journal = Journal::new(place.ring);
         let (walker, jdk) = (Walker::default(), jvmti.jdk());
@@ -148,7 +150,7 @@ impl Agent {
     }
 
     /// The new bytes of a planned class; `None` leaves it as it is.
-    fn rewritten(&self, name: &str, bytes: &[u8], reloaded: bool) -> Option<Vec<u8>> {
+    fn rewritten(&self, name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
         let hooks = match self.place.hooks.find(name) {
             Ok(found) => found?,
             Err(error) => {
@@ -162,7 +164,7 @@ impl Agent {
             blocks: header.block_count,
         };
         let slot = self.place.slot_header();
-        match rewrite(bytes, &hooks, reloaded, bounds) {
+        match rewrite(bytes, &hooks, bounds) {
             Ok(done) => {
                 slot.rewritten.fetch_add(1, Ordering::Relaxed);
                 for method in done.skipped {
@@ -214,7 +216,7 @@ unsafe extern "system" fn vm_init(_jvmti: *mut jvmtiEnv, env: *mut JNIEnv, _thre
 unsafe extern "system" fn class_file_load_hook(
     _jvmti: *mut jvmtiEnv,
     _env: *mut JNIEnv,
-    redefined: jclass,
+    _redefined: jclass,
     _loader: jobject,
     name: *const std::ffi::c_char,
     _domain: jobject,
@@ -236,7 +238,7 @@ unsafe extern "system" fn class_file_load_hook(
             )
         };
         let Ok(name) = name else { return };
-        let Some(bytes) = agent.rewritten(name, bytes, !redefined.is_null()) else {
+        let Some(bytes) = agent.rewritten(name, bytes) else {
             return;
         };
         let Some(memory) = agent.jvmti.copy_out(&bytes) else {

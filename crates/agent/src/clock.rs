@@ -3,27 +3,45 @@
 //! The target may run on a virtual clock that interposes libc's symbols. Events and deadlines are
 //! real time, so the clock is taken from libc itself and waits are raw system calls.
 
+use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 type ClockGettime = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int;
+type Syscall = unsafe extern "C" fn(libc::c_long, ...) -> libc::c_long;
 
-/// libc's own `clock_gettime`: looked up in libc, not in the global scope where a shim wins.
+/// A symbol of libc itself. By version, because a preloaded clock answers for plain `dlsym` too:
+/// old JDKs look the clock up that way.
+fn of_libc(name: &CStr, version: &CStr) -> Option<*mut libc::c_void> {
+    // SAFETY: NOLOAD only finds what is loaded already; the handle is kept for ever; both names
+    // are C strings.
+    let symbol = unsafe {
+        let libc = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        if libc.is_null() {
+            return None;
+        }
+        libc::dlvsym(libc, name.as_ptr(), version.as_ptr())
+    };
+    (!symbol.is_null()).then_some(symbol)
+}
+
 fn real_clock_gettime() -> Option<ClockGettime> {
     static FOUND: OnceLock<Option<ClockGettime>> = OnceLock::new();
     *FOUND.get_or_init(|| {
-        // SAFETY: NOLOAD only finds what is loaded already; the handle is kept for ever. The
-        // symbol, where present, has the C library's well-known signature.
-        unsafe {
-            let libc = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if libc.is_null() {
-                return None;
-            }
-            let symbol = libc::dlsym(libc, c"clock_gettime".as_ptr());
-            (!symbol.is_null())
-                .then(|| std::mem::transmute::<*mut libc::c_void, ClockGettime>(symbol))
-        }
+        let symbol = of_libc(c"clock_gettime", c"GLIBC_2.17")?;
+        // SAFETY: the symbol has the C library's well-known signature.
+        Some(unsafe { std::mem::transmute::<*mut libc::c_void, ClockGettime>(symbol) })
+    })
+}
+
+/// libc's own `syscall`, or whichever there is.
+fn real_syscall() -> Syscall {
+    static FOUND: OnceLock<Syscall> = OnceLock::new();
+    *FOUND.get_or_init(|| match of_libc(c"syscall", c"GLIBC_2.2.5") {
+        // SAFETY: the symbol has the C library's well-known signature.
+        Some(symbol) => unsafe { std::mem::transmute::<*mut libc::c_void, Syscall>(symbol) },
+        None => libc::syscall,
     })
 }
 
@@ -40,7 +58,7 @@ pub fn now_ns() -> u64 {
                 read(libc::CLOCK_MONOTONIC, &mut time);
             }
             None => {
-                libc::syscall(
+                real_syscall()(
                     libc::SYS_clock_gettime,
                     libc::CLOCK_MONOTONIC,
                     &raw mut time,
@@ -60,7 +78,7 @@ pub fn wait(word: &AtomicU32, expected: u32, at_most: Duration) {
     };
     // SAFETY: the word outlives the call; a relative timeout of CLOCK_MONOTONIC is passed.
     unsafe {
-        libc::syscall(
+        real_syscall()(
             libc::SYS_futex,
             word.as_ptr(),
             libc::FUTEX_WAIT,
@@ -76,7 +94,7 @@ pub fn wait(word: &AtomicU32, expected: u32, at_most: Duration) {
 pub fn wake(word: &AtomicU32) {
     // SAFETY: the word outlives the call.
     unsafe {
-        libc::syscall(
+        real_syscall()(
             libc::SYS_futex,
             word.as_ptr(),
             libc::FUTEX_WAKE,

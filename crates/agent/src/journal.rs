@@ -11,9 +11,9 @@ use temblor_model::board::ring::Ring;
 use crate::clock;
 use crate::stack::Stack;
 
-/// How long evidence of a fault waits for room in a full ring.
-const PATIENCE: Duration = Duration::from_millis(500);
-const PAUSE: Duration = Duration::from_millis(2);
+/// Pauses of real milliseconds while evidence of a fault waits for room in a full ring. Few,
+/// because the ring counts every attempt as a dropped event.
+const PAUSES_MS: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 /// Writes records; knows which contexts it has told already.
 #[derive(Debug)]
@@ -48,12 +48,13 @@ impl Journal {
         }
         .encode();
         let nobody = AtomicU32::new(0);
-        for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
+        for pause in PAUSES_MS {
             if self.ring.write(kind, &body) {
                 return;
             }
-            clock::wait(&nobody, 0, PAUSE);
+            clock::wait(&nobody, 0, Duration::from_millis(pause));
         }
+        self.ring.write(kind, &body);
     }
 
     pub fn notice(&self, text: String) {

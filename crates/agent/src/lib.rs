@@ -1,8 +1,11 @@
-//! The agent in the target's JVM (`-agentpath:libtemblor_agent.so=board=PATH,hooks=PATH,node=NAME`):
+//! The agent in the target's JVM, loaded by
+//! `-agentpath:libtemblor_agent.so=board=PATH,hooks=PATH,node=NAME`:
 //! rewrites the classes of the hooks file, evaluates triggers on the board, executes faults.
 //!
 //! Invariant: it never unwinds into the JVM, never waits without a deadline, never hooks itself.
 //! Whatever is wrong with its input, the target runs on untouched.
+//!
+//! Paths in the options must not contain commas.
 //!
 //! - [`options`], [`attach`]: from the command line to a place on the board.
 //! - [`hook_class`], [`rewrite`], `agent`: hooks into the JVM. `jvm` is all of JNI and JVMTI.
@@ -10,6 +13,7 @@
 //! - `hit`, `journal`, `stack`, `throw`: what happens at an armed site.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jvmti_bindings::sys::jni::{JNI_OK, JNIEnv, JavaVM, jclass, jint};
@@ -31,7 +35,8 @@ mod throw;
 
 /// One line to whoever watches the target's stderr.
 fn say(text: &str) {
-    eprintln!("temblor-agent: {text}");
+    // A closed stderr is no reason to disturb anybody.
+    let _ = std::io::stderr().write_all(format!("temblor-agent: {text}\n").as_bytes());
 }
 
 /// Runs agent code; a panic ends here, with one line.

@@ -35,18 +35,17 @@ pub struct Rewritten {
     pub skipped: Vec<String>,
 }
 
-/// `reloaded`: the JVM put the bytes together again, so they are not those of the file.
+/// A class that is retransformed is not checked: the JVM puts its bytes together again.
 pub fn rewrite(
     bytes: &[u8],
     hooks: &ClassHooks<'_>,
-    reloaded: bool,
     bounds: Bounds,
 ) -> Result<Rewritten, LeftAlone> {
     // Its methods run inside the hook: hooked, they would call themselves for ever.
     if hooks.name.ends_with("/misc/Unsafe") {
         return Err(LeftAlone::UsedByHooks);
     }
-    let checked = hooks.hash != 0 && !(hooks.retransform || reloaded);
+    let checked = hooks.hash != 0 && !hooks.retransform;
     if checked && class_hash(bytes) != hooks.hash {
         return Err(LeftAlone::OtherBytes);
     }
@@ -93,4 +92,82 @@ fn index_of(class: &ClassFile<'_>, method: &MethodHooks<'_>) -> Option<usize> {
         .methods()
         .iter()
         .position(|m| m.name == name && m.descriptor == desc)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        sites: 1,
+        blocks: 1,
+    };
+
+    fn hook_class() -> Vec<u8> {
+        crate::hook_class::bytes(17, std::ptr::null(), std::ptr::null()).unwrap()
+    }
+
+    fn hooks(name: &'static str, hook: Hook) -> ClassHooks<'static> {
+        let method = MethodHooks {
+            name: "at",
+            desc: "(I)V",
+            hooks: vec![hook],
+        };
+        ClassHooks {
+            name,
+            hash: class_hash(&hook_class()),
+            retransform: false,
+            methods: vec![method],
+        }
+    }
+
+    #[test]
+    fn a_hook_is_five_bytes_or_less() {
+        let (bytes, hooks) = (hook_class(), hooks("A", Hook::Site { pc: 0, site: 0 }));
+        let done = rewrite(&bytes, &hooks, BOUNDS).unwrap();
+        assert!(done.skipped.is_empty());
+        let length = |bytes: &[u8]| {
+            let class = ClassFile::parse(bytes).unwrap();
+            let at = class.methods().iter().find(|m| m.name == "at").unwrap();
+            class.code(at).unwrap().unwrap().bytes().len()
+        };
+        assert_eq!(length(&done.bytes), length(&bytes) + 4);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_alone() {
+        let check = |hooks: ClassHooks<'_>, expected: &str| {
+            let reason = rewrite(&hook_class(), &hooks, BOUNDS)
+                .unwrap_err()
+                .to_string();
+            assert!(reason.contains(expected), "{reason}");
+        };
+        check(
+            hooks("A", Hook::Site { pc: 0, site: 1 }),
+            "not on the board",
+        );
+        check(
+            hooks("A", Hook::Block { pc: 1, block: 0 }),
+            "no instruction at pc 1",
+        );
+        check(
+            hooks(
+                "A",
+                Hook::Block {
+                    pc: 70_000,
+                    block: 0,
+                },
+            ),
+            "no instruction",
+        );
+        check(
+            hooks("sun/misc/Unsafe", Hook::Site { pc: 0, site: 0 }),
+            "used by every hook",
+        );
+        let other = ClassHooks {
+            hash: 1,
+            ..hooks("A", Hook::Site { pc: 0, site: 0 })
+        };
+        check(other, "differs from the analysed one");
+    }
 }

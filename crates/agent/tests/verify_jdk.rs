@@ -144,7 +144,7 @@ fn rewrite_all(classes: &[Source], hooks: &HookTable<'_>, bounds: Bounds) -> (f6
         let found = hooks.find(&class.name).expect("the table reads");
         let Some(found) = found else { continue };
         inserts += found.methods.iter().map(|m| m.hooks.len()).sum::<usize>();
-        rewrite(&class.bytes, &found, false, bounds).expect("it takes its hooks");
+        rewrite(&class.bytes, &found, bounds).expect("it takes its hooks");
     }
     (began.elapsed().as_secs_f64(), inserts)
 }
@@ -213,7 +213,8 @@ fn check(jdk: &Jdk) {
         .filter(|b| b.load(Ordering::Relaxed) == 1)
         .count();
     println!(
-        "| {} | {} | {methods} | {inserts} | {seconds:.2} | {rewritten} | {} | {} | {covered} | {} |",
+        "| {} | {} | {methods} | {inserts} | {seconds:.2} | {rewritten} | {} | {} | {covered} \
+         | {} |",
         jdk.feature,
         classes.len(),
         linked(&before),

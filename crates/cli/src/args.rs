@@ -123,6 +123,9 @@ pub struct RunArgs {
     /// Also the entries of the JDK's own file and socket methods.
     #[arg(long)]
     pub jdk_sites: bool,
+    /// Count the basic blocks that trials reach: costs a little of each trial.
+    #[arg(long)]
+    pub coverage: bool,
     /// How fast virtual time runs: `auto` lets clean runs choose, a number, or `off`.
     #[arg(long, default_value = "auto")]
     pub warp: Warp,
@@ -157,7 +160,7 @@ pub struct ResumeArgs {
 
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// A bug's id, its folder, or a plan.toml (then with `--target`).
+    /// A bug's id, its folder, the id of a known bug, or a plan.toml (then with `--target`).
     pub bug: String,
     /// How often.
     #[arg(long, default_value_t = 1)]
@@ -214,9 +217,13 @@ impl FromStr for Span {
             "h" => 3_600_000,
             unit => return Err(format!("`{unit}` is no unit of time; use ms, s, m or h")),
         };
-        let number: f64 = digits.parse().map_err(|_| "expected a time such as 90s or 30m")?;
+        let number: f64 = digits
+            .parse()
+            .map_err(|_| "expected a time such as 90s or 30m")?;
         match number.is_finite() && number >= 0.0 {
-            true => Ok(Span { ms: (number * scale as f64) as u64 }),
+            true => Ok(Span {
+                ms: (number * scale as f64) as u64,
+            }),
             false => Err("a time cannot be negative".into()),
         }
     }
@@ -262,7 +269,12 @@ mod tests {
 
     #[test]
     fn times_and_factors_read_as_people_write_them() {
-        for (text, ms) in [("90s", 90_000), ("2m", 120_000), ("1.5h", 5_400_000), ("7", 7_000)] {
+        for (text, ms) in [
+            ("90s", 90_000),
+            ("2m", 120_000),
+            ("1.5h", 5_400_000),
+            ("7", 7_000),
+        ] {
             assert_eq!(text.parse::<Span>().unwrap().ms, ms, "{text}");
         }
         assert!("5d".parse::<Span>().is_err() && "x".parse::<Span>().is_err());

@@ -24,13 +24,28 @@ impl std::fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
+/// The user ended the work before there was anything to tell.
+#[derive(Debug)]
+pub struct EndedEarly(pub String);
+
+impl std::fmt::Display for EndedEarly {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for EndedEarly {}
+
 /// Prints an error and turns the result into the process's exit code.
 pub fn code_of(result: anyhow::Result<Exit>) -> ExitCode {
     let exit = result.unwrap_or_else(|error| {
         eprintln!("temblor: {error:#}");
-        match error.is::<BadInput>() {
-            true => Exit::BadArguments,
-            false => Exit::InternalError,
+        if error.is::<BadInput>() {
+            Exit::BadArguments
+        } else if error.is::<EndedEarly>() {
+            Exit::Unknown
+        } else {
+            Exit::InternalError
         }
     });
     ExitCode::from(exit as u8)

@@ -14,6 +14,19 @@ use temblor_model::site::{Diagnostic, SiteCatalog};
 
 use crate::exit::BadInput;
 
+/// The folder of a target that its name does not lead to: what `resume` and `replay` need.
+pub fn given_by_folder(name: &str, target: &Target) -> Option<String> {
+    let by_name = find_target(&target.full_name(), &roots()).ok();
+    let same = by_name.and_then(|dir| dir.canonicalize().ok()) == Some(target.dir.clone());
+    let is_path = find_target(name, &[]).is_ok();
+    (is_path && !same).then(|| target.dir.display().to_string())
+}
+
+/// What `prepare` takes to find a stored campaign's target again.
+pub fn place_of(spec: &CampaignSpec) -> &str {
+    spec.target_dir.as_deref().unwrap_or(&spec.target)
+}
+
 /// A target, resolved and analysed.
 pub struct Prepared {
     pub target: Arc<Target>,
@@ -61,7 +74,7 @@ impl Prepared {
     /// What trials share: writes the hooks file into the campaign's folder.
     pub fn setup(&self, spec: &CampaignSpec, dir: &Path) -> anyhow::Result<Setup> {
         let hooks = dir.join("hooks");
-        let bytes = temblor_model::hooks::encode(&self.catalog, true, |_| true);
+        let bytes = temblor_model::hooks::encode(&self.catalog, spec.coverage, |_| true);
         std::fs::write(&hooks, bytes)
             .with_context(|| format!("could not write {}", hooks.display()))?;
         let allows = |kind: &str| spec.faults.iter().any(|f| f == kind);
@@ -97,6 +110,9 @@ pub fn library(name: &str) -> anyhow::Result<PathBuf> {
     // Tests run from a folder below.
     let places = [dir.join(name), dir.join("..").join(name)];
     places.into_iter().find(|p| p.exists()).ok_or_else(|| {
-        anyhow::anyhow!("{name} is not beside {}; build all: ./temblor --version", exe.display())
+        anyhow::anyhow!(
+            "{name} is not beside {}; build all: ./temblor --version",
+            exe.display()
+        )
     })
 }

@@ -19,3 +19,8 @@ pub fn on_request() -> &'static AtomicBool {
     }
     &STOP
 }
+
+/// Whether the user wanted an end.
+pub fn was_requested() -> bool {
+    STOP.load(Ordering::Relaxed)
+}

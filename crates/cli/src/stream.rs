@@ -29,7 +29,12 @@ impl Stream {
         } else {
             sinks.push(people(std::io::stdout(), Look::of_stdout(), &ticking));
         }
-        Stream { sinks, store_failure, stop, ticking }
+        Stream {
+            sinks,
+            store_failure,
+            stop,
+            ticking,
+        }
     }
 
     /// Adds a consumer of the caller's own.

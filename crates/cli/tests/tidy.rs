@@ -14,7 +14,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cluster", &["model"]),
     ("lab", &["model", "explore", "cluster"]),
     ("report", &["model"]),
-    ("cli", &["model", "analysis", "cluster", "explore", "lab", "report"]),
+    (
+        "cli",
+        &["model", "analysis", "cluster", "explore", "lab", "report"],
+    ),
 ];
 
 /// Crates that need unsafe code; the others must do without.
@@ -24,16 +27,22 @@ const MAY_BE_UNSAFE: &[&str] = &["model", "agent", "warp", "cluster", "lab", "cl
 const MAX_LINES: usize = 700;
 
 /// Names that explain nothing.
-const EMPTY_NAMES: &[&str] = &["util", "utils", "helper", "helpers", "common", "misc", "manager"];
+const EMPTY_NAMES: &[&str] = &[
+    "util", "utils", "helper", "helpers", "common", "misc", "manager",
+];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
 }
 
 fn crates() -> Vec<String> {
     let entries = std::fs::read_dir(root().join("crates")).unwrap().flatten();
-    let mut names: Vec<String> =
-        entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> = entries
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     names
 }
@@ -65,7 +74,11 @@ fn crates_depend_only_in_the_agreed_direction() {
             panic!("crate {name} is new: add it to MAY_USE and to docs/ARCHITECTURE.md")
         });
         let depends = table.get("dependencies").and_then(|d| d.as_table());
-        for used in depends.into_iter().flatten().filter_map(|(k, _)| k.strip_prefix("temblor-")) {
+        for used in depends
+            .into_iter()
+            .flatten()
+            .filter_map(|(k, _)| k.strip_prefix("temblor-"))
+        {
             assert!(may.contains(&used), "{name} must not depend on {used}");
         }
     }
@@ -77,8 +90,14 @@ fn every_dependency_says_why() {
     let section = text.split("[workspace.dependencies]").nth(1).unwrap();
     let section = section.split("\n[").next().unwrap();
     let mut seen = 0;
-    for line in section.lines().filter(|l| l.contains('=') && !l.starts_with("temblor-")) {
-        assert!(line.contains('#'), "no reason beside the dependency: {line}");
+    for line in section
+        .lines()
+        .filter(|l| l.contains('=') && !l.starts_with("temblor-"))
+    {
+        assert!(
+            line.contains('#'),
+            "no reason beside the dependency: {line}"
+        );
         seen += 1;
     }
     assert!(seen > 10, "the dependencies were not found");
@@ -90,7 +109,11 @@ fn files_are_of_a_size_that_can_be_read() {
     assert!(sources.len() > 50, "the sources were not found");
     for path in sources {
         let lines = std::fs::read_to_string(&path).unwrap().lines().count();
-        assert!(lines <= MAX_LINES, "{} has {lines} lines: split it", path.display());
+        assert!(
+            lines <= MAX_LINES,
+            "{} has {lines} lines: split it",
+            path.display()
+        );
     }
 }
 
@@ -98,7 +121,11 @@ fn files_are_of_a_size_that_can_be_read() {
 fn every_module_says_what_it_owns() {
     for path in files(&root().join("crates"), &[".rs"]) {
         let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with("//!"), "{} does not begin with //!", path.display());
+        assert!(
+            text.starts_with("//!"),
+            "{} does not begin with //!",
+            path.display()
+        );
     }
 }
 
@@ -112,10 +139,15 @@ fn names_explain_something() {
 
 #[test]
 fn unsafe_code_stays_where_it_is_needed() {
-    for name in crates().iter().filter(|n| !MAY_BE_UNSAFE.contains(&n.as_str())) {
+    for name in crates()
+        .iter()
+        .filter(|n| !MAY_BE_UNSAFE.contains(&n.as_str()))
+    {
         for path in files(&root().join("crates").join(name).join("src"), &[".rs"]) {
             let text = std::fs::read_to_string(&path).unwrap();
-            let found = text.lines().find(|l| l.contains("unsafe {") || l.contains("unsafe fn"));
+            let found = text
+                .lines()
+                .find(|l| l.contains("unsafe {") || l.contains("unsafe fn"));
             assert_eq!(found, None, "{}", path.display());
         }
     }
@@ -130,7 +162,9 @@ fn decisions_know_no_target() {
         .map(|e| e.file_name().to_string_lossy().to_lowercase())
         .collect();
     assert!(targets.contains(&"trio".to_string()));
-    for name in ["explore", "analysis", "lab", "cluster", "agent", "report", "model"] {
+    for name in [
+        "explore", "analysis", "lab", "cluster", "agent", "report", "model",
+    ] {
         for path in files(&root().join("crates").join(name).join("src"), &[".rs"]) {
             let text = std::fs::read_to_string(&path).unwrap();
             // Tests and examples in comments may name one.

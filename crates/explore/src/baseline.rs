@@ -7,9 +7,11 @@ use temblor_model::history::{Baseline, History, Reached};
 use temblor_model::site::SiteId;
 
 use crate::effects::{Effects, stage_us};
-use crate::ops::spans;
+use crate::ops::{Span, spans};
 use crate::template::{severity, template};
 
+/// An operation is unusually slow when it takes longer than so many of a hundred.
+const USUAL_PERCENT: usize = 97;
 /// Version of the stored form.
 const FORMAT: u32 = 1;
 
@@ -58,9 +60,12 @@ fn learn_times(history: &History, baseline: &mut Baseline) {
         baseline.ready_ms = baseline.ready_ms.max(ready_ms);
     }
     let spans = spans(history);
-    for span in &spans {
-        let wait_us = span.end_us(effects.stop_us).saturating_sub(span.began_us);
-        baseline.op_ms = baseline.op_ms.max(wait_us.div_ceil(1_000));
+    let wait_us = |span: &Span<'_>| span.end_us(effects.stop_us).saturating_sub(span.began_us);
+    let mut waits: Vec<u64> = spans.iter().map(wait_us).collect();
+    waits.sort_unstable();
+    // Not the longest: a JVM's first operations, and a machine's hiccups, say nothing of the rest.
+    if let Some(usual) = waits.get(waits.len() * USUAL_PERCENT / 100) {
+        baseline.op_ms = baseline.op_ms.max(usual.div_ceil(1_000));
     }
     let began_us = stage_us(history, Stage::Workload).unwrap_or(0);
     let ended_us = stage_us(history, Stage::Heal).unwrap_or(effects.stop_us);

@@ -1,8 +1,9 @@
-//! Which bug is it: signatures of failing outcomes, known bugs, and what a replay confirms.
+//! Which bug is it: signatures of failing outcomes, known bugs, and whether a replay shows it again.
 //!
 //! A signature is *where* (class and method of each fault's site), *what* (the fault without its
-//! amounts) and *how it shows* (the primary symptom). Amounts, nodes, contexts and ordinals are
-//! left out, so that the same bug reached in another way is the same bug.
+//! amounts) and *how it shows*: the kind of misbehaviour, and for wrong answers and deaths what was
+//! wrong. Amounts, nodes, contexts, ordinals and which operation happened to be caught are left
+//! out, so that the same bug reached in another way, or at another moment, is the same bug.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -18,38 +19,25 @@ const SEPARATOR: &str = " | ";
 /// What makes a bug this bug and not another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
-    /// `where fault; where fault | checker | summary`.
+    /// `what in where, then what in where | kind | essence`.
     pub text: String,
-    /// Short, stable for the same text: `<checker>-<8 hex>`.
+    /// Short, stable for the same text: `<kind>-<8 hex>`.
     pub id: String,
 }
 
 impl Signature {
     /// From a stored text; None if it is not the text of a signature.
     pub fn from_text(text: &str) -> Option<Signature> {
-        let (_, checker, _) = parts(text)?;
+        let (_, kind, _) = parts(text)?;
         Some(Signature {
-            id: format!("{checker}-{:08x}", fnv64(text.as_bytes()) as u32),
+            id: format!("{kind}-{:08x}", fnv64(text.as_bytes()) as u32),
             text: text.into(),
         })
     }
 
-    /// The checker that gave the primary symptom.
-    pub fn checker(&self) -> &str {
-        parts(&self.text).map_or("", |(_, checker, _)| checker)
-    }
-
-    /// The primary symptom's summary.
-    pub fn summary(&self) -> &str {
-        parts(&self.text).map_or("", |(_, _, summary)| summary)
-    }
-
-    /// One line for people.
-    pub fn title(&self) -> String {
-        match parts(&self.text) {
-            Some((faults, _, summary)) => format!("{summary}, after {faults}"),
-            None => self.text.clone(),
-        }
+    /// How it shows: the kind of misbehaviour, and what exactly where that is stable.
+    pub fn shows(&self) -> (&str, &str) {
+        parts(&self.text).map_or(("", ""), |(_, kind, essence)| (kind, essence))
     }
 }
 
@@ -58,12 +46,46 @@ fn parts(text: &str) -> Option<(&str, &str, &str)> {
     Some((parts.next()?, parts.next()?, parts.next()?))
 }
 
+/// The kind of misbehaviour a symptom tells of, and what of it does not depend on timing.
+///
+/// - `wrong`: an answer contradicts what the client knows; the contradiction counts, not which
+///   read noticed it.
+/// - `death`: a node ended by itself, or does not survive a restart.
+/// - `stuck`: something that should go on does not. Whether this shows as an operation that never
+///   ends, as time-outs, as a node that never serves or as threads that wait for a lock, and in
+///   which phase, depends on the moment.
+/// - `log`: only the log complains.
+fn essence(symptom: &Symptom) -> (&'static str, String) {
+    let summary = symptom.summary.as_str();
+    if symptom.checker == "log" {
+        ("log", summary.into())
+    } else if let Some(said) = summary.strip_prefix("a wrong answer: ") {
+        (
+            "wrong",
+            said.split_once(": ")
+                .map_or(said, |(_, error)| error)
+                .into(),
+        )
+    } else if symptom.checker == "crash" && summary.contains(" exited ") {
+        (
+            "death",
+            summary.split(" before ").next().unwrap_or(summary).into(),
+        )
+    } else {
+        ("stuck", String::new())
+    }
+}
+
 /// The signature of a failing outcome; None for all others.
 pub fn signature(outcome: &Outcome) -> Option<Signature> {
-    let symptom = primary(outcome)?;
-    let faults = faults(&outcome.fired);
-    let text = [&faults, &symptom.checker, &symptom.summary].map(String::as_str);
-    Signature::from_text(&text.join(SEPARATOR))
+    let (kind, what) = essence(primary(outcome)?);
+    Signature::from_text(&[&faults(&outcome.fired), kind, &what].join(SEPARATOR))
+}
+
+/// One line for people.
+pub fn title(outcome: &Outcome) -> String {
+    let summary = primary(outcome).map_or("nothing is wrong", |s| s.summary.as_str());
+    format!("{summary}, after {}", faults(&outcome.fired))
 }
 
 /// The symptoms that count: those of failing judgements, the most telling first. A passing
@@ -118,19 +140,13 @@ fn label(fault: &str) -> String {
     }
 }
 
-/// Whether a replay shows the bug again. It must fail, and
-/// - its signature is equal; or
-/// - one of its symptoms (of whichever rank) is the bug's primary one; or
-/// - the same checker says the same kind of thing, i.e. the words before the first colon are
-///   equal: which operation a client is stuck in, say, depends on timing.
-///
-/// The plan is the same, so the faults' places are not compared.
+/// Whether a replay shows the bug again: one of its symptoms, of whichever rank, is of the same
+/// kind, and where the essence is stable, has the same. The plan is the same, so the faults'
+/// places are not compared.
 pub fn confirms(original: &Signature, outcome: &Outcome) -> bool {
-    let kind = |summary: &str| summary.split(':').next().unwrap_or("").to_owned();
     symptoms(outcome).into_iter().any(|symptom| {
-        symptom.checker == original.checker()
-            && (symptom.summary == original.summary()
-                || kind(&symptom.summary) == kind(original.summary()))
+        let (kind, what) = essence(symptom);
+        (kind, what.as_str()) == original.shows()
     })
 }
 
@@ -223,13 +239,33 @@ mod tests {
 
     #[test]
     fn a_signature_says_where_what_and_how_it_shows() {
-        let said = text(
-            SITE,
-            "throw java.io.IOException",
-            &["client fail: a client is stuck: put"],
-        );
-        let expected = "throw IOException in x.Log.append | client | a client is stuck: put";
-        assert_eq!(said.as_deref(), Some(expected));
+        for (judged, expected) in [
+            ("client fail: a client is stuck: put", "stuck | "),
+            (
+                "client fail: time-outs long after the fault: get in phase final",
+                "stuck | ",
+            ),
+            ("hang fail: threads wait for a lock: held by x", "stuck | "),
+            (
+                "crash fail: another node did not come up: never ready",
+                "stuck | ",
+            ),
+            (
+                "client fail: a wrong answer: get in phase final: 3 after 5",
+                "wrong | 3 after 5",
+            ),
+            (
+                "crash fail: a node exited by itself: code 1 before it was ready",
+                "death | a node exited by itself: code 1",
+            ),
+            ("log fail: ERROR x", "log | ERROR x"),
+        ] {
+            let said = text(SITE, "throw java.io.IOException", &[judged]).unwrap();
+            assert_eq!(
+                said,
+                format!("throw IOException in x.Log.append | {expected}")
+            );
+        }
     }
 
     #[test]
@@ -250,17 +286,16 @@ mod tests {
     fn the_most_telling_checker_names_the_bug() {
         let all = [
             "log fail: l",
-            "hang fail: h",
             "client fail: c",
-            "crash fail: k",
+            "crash fail: a node exited by itself: code 1",
         ];
         for (judged, expected) in [
-            (&all[..], "crash"),
-            (&all[..3], "client"),
-            (&all[..2], "hang"),
+            (&all[..], "death"),
+            (&all[..2], "stuck"),
+            (&all[..1], "log"),
         ] {
             let signature = signature(&outcome(SITE, "crash", judged)).unwrap();
-            assert_eq!(signature.checker(), expected);
+            assert_eq!(signature.shows().0, expected);
             assert!(signature.id.starts_with(expected));
             assert_eq!(signature.id.len(), expected.len() + 9);
         }
@@ -278,28 +313,48 @@ mod tests {
 
     #[test]
     fn a_stored_text_gives_the_signature_back() {
-        let first = signature(&outcome(SITE, "crash", &["client fail: stuck: a | b"])).unwrap();
+        let outcome = outcome(SITE, "crash", &["log fail: ERROR a | b"]);
+        let first = signature(&outcome).unwrap();
         assert_eq!(Signature::from_text(&first.text), Some(first.clone()));
-        assert_eq!(first.summary(), "stuck: a | b");
-        assert_eq!(first.title(), "stuck: a | b, after crash in x.Log.append");
+        assert_eq!(first.shows(), ("log", "ERROR a | b"));
+        assert_eq!(title(&outcome), "ERROR a | b, after crash in x.Log.append");
         assert_eq!(Signature::from_text("nonsense"), None);
     }
 
     #[test]
-    fn a_replay_confirms_by_the_same_symptom_or_the_same_kind() {
-        let original =
-            signature(&outcome(SITE, "crash", &["client fail: c is stuck: put"])).unwrap();
+    fn a_replay_confirms_by_the_same_kind_of_misbehaviour() {
+        let stuck = ["client fail: c is stuck: put"];
+        let original = signature(&outcome(SITE, "crash", &stuck)).unwrap();
         for (judged, expected) in [
-            (vec!["client fail: c is stuck: put"], true),
             (vec!["client fail: c is stuck: get"], true),
-            (vec!["crash fail: k", "client fail: c is stuck: put"], true),
-            (vec!["client fail: a wrong answer: put"], false),
-            (vec!["hang fail: c is stuck: put"], false),
+            (vec!["hang fail: threads wait for a lock"], true),
+            (
+                vec!["crash fail: a node exited by itself: code 1", stuck[0]],
+                true,
+            ),
+            (vec!["client fail: a wrong answer: put: 3 after 5"], false),
             (vec!["client pass: c is stuck: put"], false),
             (vec![], false),
         ] {
             let replay = outcome(SITE, "crash", &judged);
             assert_eq!(confirms(&original, &replay), expected, "{judged:?}");
+        }
+        let wrong = ["client fail: a wrong answer: get in phase a: 3 after 5"];
+        let original = signature(&outcome(SITE, "crash", &wrong)).unwrap();
+        for (judged, expected) in [
+            (
+                "client fail: a wrong answer: check in phase b: 3 after 5",
+                true,
+            ),
+            (
+                "client fail: a wrong answer: check in phase b: a damaged document",
+                false,
+            ),
+        ] {
+            assert_eq!(
+                confirms(&original, &outcome(SITE, "crash", &[judged])),
+                expected
+            );
         }
     }
 

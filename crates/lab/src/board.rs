@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 
 use memmap2::MmapMut;
@@ -42,7 +42,11 @@ impl BoardFile {
         // handed out do not outlive the trial, which owns `self`.
         let board = unsafe { Board::at(map.as_mut_ptr(), map.len()) }
             .map_err(|e| LabError::Internal(format!("a fresh board is unusable: {e}")))?;
-        Ok(BoardFile { board, path: path.to_path_buf(), _map: map })
+        Ok(BoardFile {
+            board,
+            path: path.to_path_buf(),
+            _map: map,
+        })
     }
 
     pub fn board(&self) -> Board {
@@ -63,7 +67,9 @@ impl BoardFile {
     pub fn drain(&self, dead: impl Fn(&str, u32) -> bool) -> Vec<(String, Record)> {
         let mut out = Vec::new();
         for slot in 0..self.slots_used() {
-            let Some((name, pid)) = self.board.joined(slot) else { continue };
+            let Some((name, pid)) = self.board.joined(slot) else {
+                continue;
+            };
             let gone = dead(&name, pid);
             let ring = self.board.ring(slot);
             while let Some(raw) = ring.read(gone) {
@@ -81,14 +87,19 @@ impl BoardFile {
         (0..self.slots_used()).map(slot).sum()
     }
 
-    /// Blocks that were reached in any process.
-    pub fn covered_blocks(&self) -> usize {
-        let count = self.board.header().block_count as usize;
-        let reached = |b: usize| {
-            (0..self.slots_used())
-                .any(|s| self.board.coverage(s)[b].load(Ordering::Relaxed) != 0)
-        };
-        (0..count).filter(|b| reached(*b)).count()
+    /// The basic blocks that were reached in any process.
+    pub fn covered_blocks(&self) -> Vec<u32> {
+        let mut covered = Vec::new();
+        let slots: Vec<_> = (0..self.slots_used())
+            .map(|s| self.board.coverage(s))
+            .collect();
+        for block in 0..self.board.header().block_count {
+            let reached = |s: &&[AtomicU8]| s[block as usize].load(Ordering::Relaxed) != 0;
+            if slots.iter().any(|s| reached(s)) {
+                covered.push(block);
+            }
+        }
+        covered
     }
 
     fn slots_used(&self) -> u32 {

@@ -3,7 +3,7 @@
 //! Search trials are numbered in the order in which the policy gave their plans, so a campaign
 //! resumes by asking a fresh policy for the same plans again and learning what is stored.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,6 +51,7 @@ pub struct Campaign<'a> {
     sink: Mutex<&'a mut dyn EventSink>,
     next_trial: AtomicU64,
     began: Instant,
+    covered: Mutex<BTreeSet<u32>>,
     pub(crate) checkers: Vec<Box<dyn Checker>>,
 }
 
@@ -118,6 +119,7 @@ impl<'a> Campaign<'a> {
             sink: Mutex::new(sink),
             next_trial: AtomicU64::new(1),
             began: Instant::now(),
+            covered: Mutex::default(),
             checkers: checker::all(),
         }
     }
@@ -132,8 +134,13 @@ impl<'a> Campaign<'a> {
 
     /// Runs the campaign to its end.
     pub fn run(&self, past: Past) -> Result<Summary, LabError> {
-        let resumed = past.searched.iter().filter(|(_, outcome)| outcome.is_some()).count();
-        self.next_trial.store(past.next_trial.max(1), Ordering::Relaxed);
+        let resumed = past
+            .searched
+            .iter()
+            .filter(|(_, outcome)| outcome.is_some())
+            .count();
+        self.next_trial
+            .store(past.next_trial.max(1), Ordering::Relaxed);
         self.emit(CampaignEvent::Started {
             spec: self.spec.clone(),
             store: self.dir.display().to_string(),
@@ -160,7 +167,9 @@ impl<'a> Campaign<'a> {
             Some(error) => return Err(error),
         }
         let summary = self.summary(&search.tally, &bugs, interrupted);
-        self.emit(CampaignEvent::Finished { summary: summary.clone() });
+        self.emit(CampaignEvent::Finished {
+            summary: summary.clone(),
+        });
         Ok(summary)
     }
 
@@ -175,7 +184,9 @@ impl<'a> Campaign<'a> {
             Some(baseline) => baseline,
             None => {
                 let baseline = self.choose_warp()?;
-                self.emit(CampaignEvent::BaselineDone { baseline: baseline.clone() });
+                self.emit(CampaignEvent::BaselineDone {
+                    baseline: baseline.clone(),
+                });
                 baseline
             }
         };
@@ -257,7 +268,12 @@ impl<'a> Campaign<'a> {
             seconds: finished.seconds,
         };
         let troubles = troubles(&finished, &outcome);
-        self.emit(CampaignEvent::TrialDone { trial, purpose: Purpose::Baseline, plan, outcome });
+        self.emit(CampaignEvent::TrialDone {
+            trial,
+            purpose: Purpose::Baseline,
+            plan,
+            outcome,
+        });
         match troubles.is_empty() {
             true => Ok(finished),
             false => Err(LabError::Baseline {
@@ -285,13 +301,26 @@ impl<'a> Campaign<'a> {
         usual_op_ms: u64,
     ) -> Result<Finished, LabError> {
         let dir = self.trial_dir(trial);
-        let spec = TrialSpec { plan, dir, recording, warp, limits, usual_op_ms };
+        let spec = TrialSpec {
+            plan,
+            dir,
+            recording,
+            warp,
+            limits,
+            usual_op_ms,
+        };
         let mut out = |event: &temblor_model::event::Event| {
-            self.emit(CampaignEvent::Trial { trial, event: event.clone() });
+            self.emit(CampaignEvent::Trial {
+                trial,
+                event: event.clone(),
+            });
         };
         let finished = trial::run(self.setup, &spec, &mut out, self.stop);
         // All that was on it is in the events by now.
         let _ = std::fs::remove_file(spec.dir.join("board"));
+        if let Ok(finished) = &finished {
+            lock(&self.covered).extend(&finished.covered);
+        }
         finished
     }
 
@@ -315,7 +344,11 @@ impl<'a> Campaign<'a> {
         warp: f64,
         clean: &Clean,
     ) -> Result<Outcome, LabError> {
-        self.emit(CampaignEvent::TrialStarted { trial, purpose, plan: plan.clone() });
+        self.emit(CampaignEvent::TrialStarted {
+            trial,
+            purpose,
+            plan: plan.clone(),
+        });
         let baseline = clean.at(warp);
         let limits = Limits::derive(baseline, plan, warp);
         let finished =
@@ -404,13 +437,14 @@ impl<'a> Campaign<'a> {
                 if search.failure.is_some() || bugs.has_failed() {
                     return Ok(());
                 }
-                let Some((order, plan)) = search.next(self.spec.trials) else { return Ok(()) };
+                let Some((order, plan)) = search.next(self.spec.trials) else {
+                    return Ok(());
+                };
                 // Under the lock: trial numbers follow the order of plans.
                 (order, self.number(), plan)
             };
             let warp = clean.baseline.warp;
-            let outcome =
-                self.judged_trial_numbered(trial, Purpose::Search, &plan, warp, clean)?;
+            let outcome = self.judged_trial_numbered(trial, Purpose::Search, &plan, warp, clean)?;
             lock(search).learn(order, plan.clone(), outcome.clone());
             if outcome.verdict == Verdict::Fail {
                 bugs.consider(self, scope, clean, plan, outcome)?;
@@ -441,6 +475,12 @@ impl<'a> Campaign<'a> {
             unconfirmed: bugs.unconfirmed(),
             bugs: bugs.all().into_iter().map(line).collect(),
             seconds: self.began.elapsed().as_secs_f64(),
+            covered: self.spec.coverage.then(|| {
+                (
+                    lock(&self.covered).len() as u64,
+                    self.setup.catalog.block_count.into(),
+                )
+            }),
             interrupted,
         }
     }
@@ -451,7 +491,10 @@ fn confirmed(bug: &Bug) -> String {
     let c = &bug.confirmed;
     match c.unwarped_of {
         0 => format!("{} of {}", c.times, c.of),
-        of => format!("{} of {}, {} of {of} on the real clock", c.times, c.of, c.unwarped_times),
+        of => format!(
+            "{} of {}, {} of {of} on the real clock",
+            c.times, c.of, c.unwarped_times
+        ),
     }
 }
 
@@ -491,13 +534,20 @@ fn troubles(finished: &Finished, outcome: &Outcome) -> Vec<String> {
             let is = |w: &What| matches!(w, What::NodeReady { node: n } if n == node);
             events.iter().any(|e| is(&e.what))
         };
-        let never: Vec<&str> =
-            finished.history.nodes.iter().filter(|n| !ready(n)).map(String::as_str).collect();
+        let never: Vec<&str> = finished
+            .history
+            .nodes
+            .iter()
+            .filter(|n| !ready(n))
+            .map(String::as_str)
+            .collect();
         out.push(format!("never ready: {}", never.join(", ")));
     }
     for event in events {
         match &event.what {
-            What::NodeExited { node, code, signal, .. } => {
+            What::NodeExited {
+                node, code, signal, ..
+            } => {
                 let last = last_words(events, node);
                 let how = match (code, signal) {
                     (Some(code), _) => format!("with exit code {code}"),
@@ -517,7 +567,11 @@ fn troubles(finished: &Finished, outcome: &Outcome) -> Vec<String> {
                      expected one JSON object a line (docs/targets.md)"
                 ));
             }
-            What::ClientExited { client, code, signal } if *code != Some(0) => out.push(format!(
+            What::ClientExited {
+                client,
+                code,
+                signal,
+            } if *code != Some(0) => out.push(format!(
                 "client {client} ended with code {code:?}, signal {signal:?}; see its log"
             )),
             What::Deadline { limit_ms } => {
@@ -526,7 +580,9 @@ fn troubles(finished: &Finished, outcome: &Outcome) -> Vec<String> {
             _ => {}
         }
     }
-    let symptoms = outcome.symptoms().map(|s| format!("{}: {}", s.checker, s.summary));
+    let symptoms = outcome
+        .symptoms()
+        .map(|s| format!("{}: {}", s.checker, s.summary));
     out.extend(symptoms);
     out.truncate(12);
     out
@@ -536,7 +592,12 @@ fn troubles(finished: &Finished, outcome: &Outcome) -> Vec<String> {
 fn last_words(events: &[temblor_model::event::Event], node: &str) -> String {
     let mut last: Vec<String> = Vec::new();
     for event in events.iter().rev() {
-        if let What::Log { node: n, message, more, .. } = &event.what
+        if let What::Log {
+            node: n,
+            message,
+            more,
+            ..
+        } = &event.what
             && n == node
         {
             last.extend(more.iter().rev().take(3).map(|m| format!("\n    {m}")));

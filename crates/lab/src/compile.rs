@@ -21,13 +21,25 @@ pub enum Recording {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     #[error("step {step}: the target has no site `{site}`{nearest}; `temblor analyze` lists them")]
-    UnknownSite { step: usize, site: String, nearest: String },
+    UnknownSite {
+        step: usize,
+        site: String,
+        nearest: String,
+    },
     #[error("step {step}: the target has no node `{node}`; its nodes are {known}")]
-    UnknownNode { step: usize, node: String, known: String },
+    UnknownNode {
+        step: usize,
+        node: String,
+        known: String,
+    },
     #[error("step {step}: `{text}` is not a context; expected 16 hexadecimal digits")]
     BadContext { step: usize, text: String },
     #[error("step {step}: {trigger} cannot be combined with {fault}; use `at = \"hit\"`")]
-    Mismatch { step: usize, trigger: String, fault: String },
+    Mismatch {
+        step: usize,
+        trigger: String,
+        fault: String,
+    },
 }
 
 /// Faults that a step without a fixed fault (`any`) may choose from.
@@ -90,35 +102,64 @@ impl Compiler<'_> {
             fault,
         };
         let step = match when {
-            Trigger::Hit { site, node, stack, nth } => {
+            Trigger::Hit {
+                site,
+                node,
+                stack,
+                nth,
+            } => {
                 let site = self.site(i, site)?;
                 self.spec.arms[site as usize] |= ARM_STEP;
                 let node = self.node(i, node.as_deref())?;
                 let stack = context(i, stack.as_deref())?;
-                StepSpec { site, node, stack, nth: (*nth).max(1), ..blank }
+                StepSpec {
+                    site,
+                    node,
+                    stack,
+                    nth: (*nth).max(1),
+                    ..blank
+                }
             }
             Trigger::Random { rate, node } => {
                 self.arm_set();
                 let node = self.node(i, node.as_deref())?;
-                StepSpec { trigger: TriggerKind::Random, rate: *rate, node, ..blank }
+                StepSpec {
+                    trigger: TriggerKind::Random,
+                    rate: *rate,
+                    node,
+                    ..blank
+                }
             }
             Trigger::NewContext { known } => {
                 self.arm_set();
                 for text in known {
                     self.spec.contexts.push(context(i, Some(text))?);
                 }
-                StepSpec { trigger: TriggerKind::NewContext, ..blank }
+                StepSpec {
+                    trigger: TriggerKind::NewContext,
+                    ..blank
+                }
             }
             Trigger::Ask { site: None } => {
                 self.arm_set();
-                StepSpec { trigger: TriggerKind::Ask, ..blank }
+                StepSpec {
+                    trigger: TriggerKind::Ask,
+                    ..blank
+                }
             }
             Trigger::Ask { site: Some(site) } => {
                 let site = self.site(i, site)?;
                 self.spec.arms[site as usize] |= ARM_STEP;
-                StepSpec { trigger: TriggerKind::Ask, site, ..blank }
+                StepSpec {
+                    trigger: TriggerKind::Ask,
+                    site,
+                    ..blank
+                }
             }
-            Trigger::After { .. } => StepSpec { trigger: TriggerKind::Lab, ..blank },
+            Trigger::After { .. } => StepSpec {
+                trigger: TriggerKind::Lab,
+                ..blank
+            },
         };
         self.spec.steps.push(step);
         Ok(())
@@ -128,9 +169,14 @@ impl Compiler<'_> {
         let needs_hit = !fault.is_lab();
         if needs_hit && matches!(when, Trigger::After { .. }) {
             let (trigger, fault) = (when.to_string(), fault.to_string());
-            return Err(PlanError::Mismatch { step, trigger, fault });
+            return Err(PlanError::Mismatch {
+                step,
+                trigger,
+                fault,
+            });
         }
         let named: Vec<&String> = match fault {
+            Fault::Restart { node } if node == "*" => Vec::new(),
             Fault::Restart { node } | Fault::Pause { node, .. } | Fault::Corrupt { node, .. } => {
                 vec![node]
             }
@@ -151,7 +197,11 @@ impl Compiler<'_> {
             Fault::Crash => (FaultKind::Crash, 0, String::new()),
             _ => (FaultKind::Lab, 0, String::new()),
         };
-        self.spec.faults.push(FaultSpec { kind, amount, class });
+        self.spec.faults.push(FaultSpec {
+            kind,
+            amount,
+            class,
+        });
         self.spec.faults.len() as u32 - 1
     }
 
@@ -162,20 +212,34 @@ impl Compiler<'_> {
         // The method is there but the call is another: say which calls it has.
         let method = name.split('>').next().unwrap_or(name);
         let same = |s: &&Site| s.name.split('>').next() == Some(method);
-        let near: Vec<&str> =
-            self.catalog.sites.iter().filter(same).take(4).map(|s| s.name.as_str()).collect();
+        let near: Vec<&str> = self
+            .catalog
+            .sites
+            .iter()
+            .filter(same)
+            .take(4)
+            .map(|s| s.name.as_str())
+            .collect();
         let nearest = match near.is_empty() {
             true => String::new(),
             false => format!(" (in that method: {})", near.join(", ")),
         };
-        Err(PlanError::UnknownSite { step: step + 1, site: name.into(), nearest })
+        Err(PlanError::UnknownSite {
+            step: step + 1,
+            site: name.into(),
+            nearest,
+        })
     }
 
     fn node(&self, step: usize, node: Option<&str>) -> Result<u64, PlanError> {
         let Some(node) = node else { return Ok(0) };
         if !self.nodes.iter().any(|n| n == node) {
             let known = self.nodes.join(", ");
-            return Err(PlanError::UnknownNode { step: step + 1, node: node.into(), known });
+            return Err(PlanError::UnknownNode {
+                step: step + 1,
+                node: node.into(),
+                known,
+            });
         }
         Ok(fnv64(node.as_bytes()))
     }
@@ -202,7 +266,9 @@ impl Compiler<'_> {
 pub fn faults_of(site: &Site, any: &AnyFaults) -> Vec<Fault> {
     let mut out = Vec::new();
     if any.throw {
-        out.extend(site.exceptions.iter().map(|e| Fault::Throw { exception: e.clone() }));
+        out.extend(site.exceptions.iter().map(|e| Fault::Throw {
+            exception: e.clone(),
+        }));
     }
     if let (Some(_), Some(ms)) = (site.io, any.delay_ms) {
         out.push(Fault::Delay { ms });
@@ -215,8 +281,10 @@ pub fn faults_of(site: &Site, any: &AnyFaults) -> Vec<Fault> {
 
 fn context(step: usize, text: Option<&str>) -> Result<u64, PlanError> {
     let Some(text) = text else { return Ok(0) };
-    u64::from_str_radix(text, 16)
-        .map_err(|_| PlanError::BadContext { step: step + 1, text: text.into() })
+    u64::from_str_radix(text, 16).map_err(|_| PlanError::BadContext {
+        step: step + 1,
+        text: text.into(),
+    })
 }
 
 /// The name a context has in plans of trigger `new-context`.
@@ -243,15 +311,36 @@ mod tests {
             exceptions: vec!["java.io.IOException".into()],
             io,
         };
-        let io = Io { medium: Medium::Disk, direction: Direction::Write };
-        let sites = vec![site(0, "a.A.m()>b.B.c#0", None), site(1, "a.A.m()>b.B.c#1", Some(io))];
-        SiteCatalog { format: 1, sites, classes: vec![], block_count: 0 }
+        let io = Io {
+            medium: Medium::Disk,
+            direction: Direction::Write,
+        };
+        let sites = vec![
+            site(0, "a.A.m()>b.B.c#0", None),
+            site(1, "a.A.m()>b.B.c#1", Some(io)),
+        ];
+        SiteCatalog {
+            format: 1,
+            sites,
+            classes: vec![],
+            block_count: 0,
+        }
     }
 
     fn compile(plan: &str) -> Result<BoardSpec, PlanError> {
         let plan: Plan = toml::from_str(plan).unwrap();
-        let any = AnyFaults { throw: true, crash: true, delay_ms: Some(5) };
-        board(&plan, &catalog(), &["n1".into(), "n2".into()], Recording::None, &any)
+        let any = AnyFaults {
+            throw: true,
+            crash: true,
+            delay_ms: Some(5),
+        };
+        board(
+            &plan,
+            &catalog(),
+            &["n1".into(), "n2".into()],
+            Recording::None,
+            &any,
+        )
     }
 
     #[test]
@@ -280,7 +369,10 @@ mod tests {
     #[test]
     fn plans_that_do_not_fit_are_refused_with_the_way_out() {
         for (plan, words) in [
-            ("when = { at = 'hit', site = 'a.A.m()>x.Y.z#0' }\nfault = { kind = 'crash' }", "b.B.c#0"),
+            (
+                "when = { at = 'hit', site = 'a.A.m()>x.Y.z#0' }\nfault = { kind = 'crash' }",
+                "b.B.c#0",
+            ),
             (
                 "when = { at = 'hit', site = 'a.A.m()>b.B.c#0', node = 'n9' }\nfault = { kind = 'crash' }",
                 "n1, n2",
@@ -289,10 +381,18 @@ mod tests {
                 "when = { at = 'hit', site = 'a.A.m()>b.B.c#0', stack = 'zz' }\nfault = { kind = 'crash' }",
                 "hexadecimal",
             ),
-            ("when = { at = 'after', ms = 5 }\nfault = { kind = 'crash' }", "at = \"hit\""),
-            ("when = { at = 'after', ms = 5 }\nfault = { kind = 'restart', node = 'x' }", "n1, n2"),
+            (
+                "when = { at = 'after', ms = 5 }\nfault = { kind = 'crash' }",
+                "at = \"hit\"",
+            ),
+            (
+                "when = { at = 'after', ms = 5 }\nfault = { kind = 'restart', node = 'x' }",
+                "n1, n2",
+            ),
         ] {
-            let error = compile(&format!("[[step]]\n{plan}")).unwrap_err().to_string();
+            let error = compile(&format!("[[step]]\n{plan}"))
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(words), "{error}");
         }
     }

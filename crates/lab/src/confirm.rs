@@ -1,12 +1,12 @@
 //! From a failing trial to a bug: replays tell a bug from an accident.
 //!
-//! A failing trial's plan is replayed on the campaign's clock; when most replays show the same
-//! signature, it is replayed on the real clock too, beside the search, because such a replay
-//! mostly waits. Only then it is a bug.
+//! A failing trial's plan is replayed on the campaign's clock and, beside the search, on the
+//! real one: such a replay mostly waits. When most of the former and one of the latter show the
+//! same signature, it is a bug.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use temblor_explore::triage::{self, BugFacts, Signature};
 use temblor_model::bug::{Bug, Confirmation, Outcome};
@@ -21,7 +21,9 @@ const REAL_CLOCK_JOBS: u32 = 3;
 
 /// What became of a signature.
 enum State {
-    Confirming { trials: Vec<u64> },
+    Confirming {
+        trials: Vec<u64>,
+    },
     /// Could not be shown again.
     Unconfirmed,
     Found(Bug),
@@ -40,7 +42,15 @@ struct Candidate {
     signature: Signature,
     plan: Plan,
     outcome: Outcome,
-    confirmed: Confirmation,
+}
+
+/// What the two kinds of replays of a candidate have come to: times shown, of how many.
+#[derive(Clone, Copy, Default)]
+struct Replays {
+    warped: Option<(u32, u32)>,
+    unwarped: Option<(u32, u32)>,
+    /// Nothing more is to be told of it.
+    settled: bool,
 }
 
 impl Bugs {
@@ -70,7 +80,10 @@ impl Bugs {
 
     pub fn unconfirmed(&self) -> u64 {
         let states = lock(&self.by_signature);
-        states.values().filter(|s| matches!(s, State::Unconfirmed)).count() as u64
+        states
+            .values()
+            .filter(|s| matches!(s, State::Unconfirmed))
+            .count() as u64
     }
 
     pub fn failure(&self) -> Option<LabError> {
@@ -90,37 +103,123 @@ impl Bugs {
         plan: Plan,
         outcome: Outcome,
     ) -> Result<(), LabError> {
-        let Some(signature) = triage::signature(&outcome) else { return Ok(()) };
+        let Some(signature) = triage::signature(&outcome) else {
+            return Ok(());
+        };
         if !self.is_new(campaign, &signature, outcome.trial) {
             return Ok(());
         }
-        let mut candidate =
-            Candidate { signature, plan, outcome, confirmed: Confirmation::default() };
-        let of = campaign.spec.confirm;
-        for _ in 0..of {
-            let warp = clean.baseline.warp;
-            let again = campaign.judged_trial(Purpose::Confirm, &candidate.plan, warp, clean)?;
-            candidate.confirmed.of += 1;
-            candidate.confirmed.times += u32::from(triage::confirms(&candidate.signature, &again));
-            // Once half of them fail to show it, the rest cannot help.
-            if (candidate.confirmed.of - candidate.confirmed.times) * 2 >= of.max(2) {
-                break;
+        let candidate = Arc::new(Candidate {
+            signature,
+            plan,
+            outcome,
+        });
+        let replays = Arc::new(Mutex::new(Replays::default()));
+        match clean.unwarped {
+            None => lock(&replays).unwarped = Some((0, 0)),
+            Some(_) => {
+                let (candidate, replays) = (candidate.clone(), replays.clone());
+                scope.spawn(move || {
+                    let shown = self.replay_unwarped(campaign, clean, &candidate, &replays);
+                    self.note(campaign, &candidate, &replays, shown, |r, shown| {
+                        r.unwarped = Some(shown);
+                    });
+                });
             }
         }
-        if candidate.confirmed.times * 2 < of {
-            self.give_up(campaign, &candidate);
-            return Ok(());
-        }
-        if clean.unwarped.is_none() {
-            self.found(campaign, candidate);
-            return Ok(());
-        }
-        scope.spawn(move || {
-            if let Err(e) = self.confirm_unwarped(campaign, clean, candidate) {
-                lock(&self.failure).get_or_insert(e);
-            }
+        let shown = self.replay_warped(campaign, clean, &candidate);
+        self.note(campaign, &candidate, &replays, shown, |r, shown| {
+            r.warped = Some(shown)
         });
         Ok(())
+    }
+
+    /// Replays on the campaign's clock; ends as soon as they cannot be the most any more.
+    fn replay_warped(
+        &self,
+        campaign: &Campaign<'_>,
+        clean: &Clean,
+        candidate: &Candidate,
+    ) -> Result<(u32, u32), LabError> {
+        let wanted = campaign.spec.confirm;
+        let (mut times, mut of) = (0, 0);
+        while of < wanted && (of - times) * 2 < wanted {
+            let warp = clean.baseline.warp;
+            let again = campaign.judged_trial(Purpose::Confirm, &candidate.plan, warp, clean)?;
+            of += 1;
+            times += u32::from(triage::confirms(&candidate.signature, &again));
+        }
+        Ok((times, of))
+    }
+
+    /// Replays on the real clock until one shows it.
+    fn replay_unwarped(
+        &self,
+        campaign: &Campaign<'_>,
+        clean: &Clean,
+        candidate: &Candidate,
+        replays: &Mutex<Replays>,
+    ) -> Result<(u32, u32), LabError> {
+        self.take_real_clock();
+        let result = (|| {
+            let (mut times, mut of) = (0, 0);
+            while of < campaign.spec.confirm_unwarped && times == 0 && !lock(replays).settled {
+                if campaign.stop.load(Ordering::Relaxed) {
+                    return Err(LabError::Interrupted);
+                }
+                let again = campaign.judged_trial(Purpose::Confirm, &candidate.plan, 1.0, clean)?;
+                of += 1;
+                times += u32::from(triage::confirms(&candidate.signature, &again));
+            }
+            Ok((times, of))
+        })();
+        *lock(&self.real_clock) -= 1;
+        self.real_clock_free.notify_one();
+        result
+    }
+
+    /// Takes in what one kind of replays came to; settles the candidate when both are known.
+    fn note(
+        &self,
+        campaign: &Campaign<'_>,
+        candidate: &Candidate,
+        replays: &Mutex<Replays>,
+        shown: Result<(u32, u32), LabError>,
+        put: impl FnOnce(&mut Replays, (u32, u32)),
+    ) {
+        let mut replays = lock(replays);
+        match shown {
+            Ok(shown) => put(&mut replays, shown),
+            Err(error) => {
+                lock(&self.failure).get_or_insert(error);
+                return;
+            }
+        }
+        let confirmed = |(times, of): (u32, u32)| times * 2 >= of;
+        let Replays {
+            warped,
+            unwarped,
+            settled,
+        } = *replays;
+        let refuted = warped.is_some_and(|w| !confirmed(w))
+            || unwarped.is_some_and(|(times, of)| of > 0 && times == 0);
+        if settled || !(refuted || warped.is_some() && unwarped.is_some()) {
+            return;
+        }
+        replays.settled = true;
+        drop(replays);
+        let ((times, of), (unwarped_times, unwarped_of)) =
+            (warped.unwrap_or_default(), unwarped.unwrap_or_default());
+        let confirmed = Confirmation {
+            times,
+            of,
+            unwarped_times,
+            unwarped_of,
+        };
+        match refuted {
+            true => self.give_up(campaign, candidate, confirmed),
+            false => self.found(campaign, candidate, confirmed),
+        }
     }
 
     /// Notes the trial under its signature; true for whoever came first.
@@ -128,7 +227,9 @@ impl Bugs {
         let mut states = lock(&self.by_signature);
         match states.get_mut(&signature.text) {
             None => {
-                let state = State::Confirming { trials: vec![trial] };
+                let state = State::Confirming {
+                    trials: vec![trial],
+                };
                 states.insert(signature.text.clone(), state);
                 true
             }
@@ -147,58 +248,20 @@ impl Bugs {
         }
     }
 
-    fn confirm_unwarped(
-        &self,
-        campaign: &Campaign<'_>,
-        clean: &Clean,
-        mut candidate: Candidate,
-    ) -> Result<(), LabError> {
-        self.take_real_clock();
-        let replayed = self.replay_unwarped(campaign, clean, &mut candidate);
-        *lock(&self.real_clock) -= 1;
-        self.real_clock_free.notify_one();
-        replayed?;
-        match candidate.confirmed.unwarped_times {
-            0 => self.give_up(campaign, &candidate),
-            _ => self.found(campaign, candidate),
-        }
-        Ok(())
-    }
-
     fn take_real_clock(&self) {
         let mut busy = lock(&self.real_clock);
         while *busy >= REAL_CLOCK_JOBS {
-            busy = self.real_clock_free.wait(busy).unwrap_or_else(|e| e.into_inner());
+            busy = self
+                .real_clock_free
+                .wait(busy)
+                .unwrap_or_else(|e| e.into_inner());
         }
         *busy += 1;
     }
 
-    fn replay_unwarped(
-        &self,
-        campaign: &Campaign<'_>,
-        clean: &Clean,
-        candidate: &mut Candidate,
-    ) -> Result<(), LabError> {
-        for _ in 0..campaign.spec.confirm_unwarped {
-            if campaign.stop.load(Ordering::Relaxed) {
-                return Err(LabError::Interrupted);
-            }
-            let again = campaign.judged_trial(Purpose::Confirm, &candidate.plan, 1.0, clean)?;
-            let confirmed = &mut candidate.confirmed;
-            confirmed.unwarped_of += 1;
-            let same = triage::confirms(&candidate.signature, &again);
-            confirmed.unwarped_times += u32::from(same);
-            if same {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn give_up(&self, campaign: &Campaign<'_>, candidate: &Candidate) {
+    fn give_up(&self, campaign: &Campaign<'_>, candidate: &Candidate, c: Confirmation) {
         let signature = candidate.signature.text.clone();
         lock(&self.by_signature).insert(signature.clone(), State::Unconfirmed);
-        let c = &candidate.confirmed;
         campaign.emit(CampaignEvent::NotConfirmed {
             trial: candidate.outcome.trial,
             signature,
@@ -207,28 +270,35 @@ impl Bugs {
         });
     }
 
-    fn found(&self, campaign: &Campaign<'_>, candidate: Candidate) {
-        let Candidate { signature, plan, outcome, confirmed } = candidate;
+    fn found(&self, campaign: &Campaign<'_>, candidate: &Candidate, confirmed: Confirmation) {
+        let Candidate {
+            signature,
+            plan,
+            outcome,
+        } = candidate;
         let mut states = lock(&self.by_signature);
         let trials = match states.get(&signature.text) {
             Some(State::Confirming { trials }) => trials.clone(),
             _ => vec![outcome.trial],
         };
-        let symptoms: Vec<_> = triage::symptoms(&outcome).into_iter().cloned().collect();
-        let facts = BugFacts { fired: &outcome.fired, symptoms: &symptoms };
+        let symptoms: Vec<_> = triage::symptoms(outcome).into_iter().cloned().collect();
+        let facts = BugFacts {
+            fired: &outcome.fired,
+            symptoms: &symptoms,
+        };
         let bug = Bug {
             format: 1,
             id: signature.id.clone(),
-            title: signature.title(),
+            title: triage::title(outcome),
             known: triage::match_known(facts, &campaign.known).map(str::to_string),
-            plan,
+            plan: plan.clone(),
             symptoms,
             fired: outcome.fired.clone(),
             trials,
             confirmed,
             signature: signature.text.clone(),
         };
-        states.insert(signature.text, State::Found(bug.clone()));
+        states.insert(signature.text.clone(), State::Found(bug.clone()));
         drop(states);
         campaign.emit(CampaignEvent::BugFound { bug });
     }

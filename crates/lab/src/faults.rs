@@ -23,8 +23,9 @@ impl Running<'_> {
     /// Fires the step that waits for time, wakes paused nodes.
     pub(crate) fn do_due(&mut self) -> Result<(), LabError> {
         let now = Instant::now();
-        let (due, later): (Vec<Due>, Vec<Due>) =
-            std::mem::take(&mut self.due).into_iter().partition(|d| d.at <= now);
+        let (due, later): (Vec<Due>, Vec<Due>) = std::mem::take(&mut self.due)
+            .into_iter()
+            .partition(|d| d.at <= now);
         self.due = later;
         for due in due {
             self.wake(due.resume);
@@ -65,12 +66,28 @@ impl Running<'_> {
         let Some(fault) = self.plan.steps.get(step as usize).map(|s| s.fault.clone()) else {
             return;
         };
-        let result = self.execute_fault(&fault).unwrap_or_else(|e| format!("failed: {e}"));
-        self.emit(What::LabFault { step, fault: fault.to_string(), result });
+        let result = self
+            .execute_fault(&fault)
+            .unwrap_or_else(|e| format!("failed: {e}"));
+        self.emit(What::LabFault {
+            step,
+            fault: fault.to_string(),
+            result,
+        });
     }
 
     fn execute_fault(&mut self, fault: &Fault) -> Result<String, LabError> {
         match fault {
+            Fault::Restart { node } if node == "*" => {
+                let down: Vec<usize> = (0..self.nodes.len())
+                    .filter(|i| self.nodes[*i].process.is_none())
+                    .collect();
+                for i in &down {
+                    self.start_node(*i)?;
+                }
+                let names: Vec<&str> = down.iter().map(|i| self.nodes[*i].name.as_str()).collect();
+                Ok(format!("started again: {}", names.join(", ")))
+            }
             Fault::Restart { node } => {
                 let i = self.node_index(node)?;
                 if self.nodes[i].process.is_some() {
@@ -87,15 +104,16 @@ impl Running<'_> {
                 self.cell.pause(process)?;
                 self.nodes[i].paused = true;
                 let at = Instant::now() + self.clock.real(*ms);
-                self.due.push(Due { at, resume: process });
+                self.due.push(Due {
+                    at,
+                    resume: process,
+                });
                 Ok("paused".into())
             }
             Fault::Partition { groups } => {
                 let mut sides = Vec::new();
                 for group in groups {
-                    let addr = |n: &String| {
-                        self.node_index(n).map(|i| self.nodes[i].facts.addr)
-                    };
+                    let addr = |n: &String| self.node_index(n).map(|i| self.nodes[i].facts.addr);
                     sides.push(group.iter().map(addr).collect::<Result<Vec<_>, _>>()?);
                 }
                 self.cell.partition(&sides)?;
@@ -105,15 +123,22 @@ impl Running<'_> {
                 self.cell.heal()?;
                 Ok("mended".into())
             }
-            Fault::Corrupt { node, file, offset, bytes } => {
+            Fault::Corrupt {
+                node,
+                file,
+                offset,
+                bytes,
+            } => {
                 let i = self.node_index(node)?;
                 let dir = self.place.node_dir(&self.nodes[i].name);
                 let damage = corrupt(&dir, file, *offset, *bytes);
-                damage.map(|d| d.to_string()).map_err(|e| LabError::Command(e.to_string()))
+                damage
+                    .map(|d| d.to_string())
+                    .map_err(|e| LabError::Command(e.to_string()))
             }
-            Fault::Throw { .. } | Fault::Delay { .. } | Fault::Crash | Fault::Any => {
-                Err(LabError::Internal(format!("{fault} is the agent's business")))
-            }
+            Fault::Throw { .. } | Fault::Delay { .. } | Fault::Crash | Fault::Any => Err(
+                LabError::Internal(format!("{fault} is the agent's business")),
+            ),
         }
     }
 
@@ -127,7 +152,12 @@ impl Running<'_> {
 
     /// Everything the plan broke is mended: network, paused nodes, nodes that are gone.
     pub(crate) fn heal_all(&mut self) -> Result<(), LabError> {
-        if self.plan.steps.iter().any(|s| matches!(s.fault, Fault::Partition { .. })) {
+        if self
+            .plan
+            .steps
+            .iter()
+            .any(|s| matches!(s.fault, Fault::Partition { .. }))
+        {
             self.cell.heal()?;
         }
         for due in std::mem::take(&mut self.due) {
@@ -142,7 +172,9 @@ impl Running<'_> {
     }
 
     fn kill_node(&mut self, i: usize) -> Result<(), LabError> {
-        let Some(process) = self.nodes[i].process else { return Ok(()) };
+        let Some(process) = self.nodes[i].process else {
+            return Ok(());
+        };
         self.nodes[i].end_expected = true;
         self.cell.kill(process)?;
         self.cell.wait_exit_of(process, KILL_LIMIT);

@@ -17,7 +17,11 @@ pub fn outcome(
     checkers: &[Box<dyn Checker>],
 ) -> Outcome {
     let judgements = checker::judge_all(&finished.history, Some(baseline), checkers);
-    let verdict = judgements.iter().map(|j| j.verdict).max().unwrap_or(Verdict::Unknown);
+    let verdict = judgements
+        .iter()
+        .map(|j| j.verdict)
+        .max()
+        .unwrap_or(Verdict::Unknown);
     Outcome {
         format: Outcome::FORMAT,
         trial,
@@ -35,10 +39,20 @@ pub fn fired(history: &History, catalog: &SiteCatalog) -> Vec<FiredFault> {
     let mut out = Vec::new();
     for event in &history.events {
         match &event.what {
-            What::Fired { step, node, site, fault, stack, .. } => out.push(FiredFault {
+            What::Fired {
+                step,
+                node,
+                site,
+                fault,
+                stack,
+                ..
+            } => out.push(FiredFault {
                 step: *step,
                 node: node.clone(),
-                site: catalog.site(*site).map(|s| s.name.clone()).unwrap_or_default(),
+                site: catalog
+                    .site(*site)
+                    .map(|s| s.name.clone())
+                    .unwrap_or_default(),
                 fault: fault.clone(),
                 stack: stack.clone(),
                 at_us: event.at_us,

@@ -29,7 +29,11 @@ pub use trial::{Setup, TrialSpec};
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     #[error("could not {what} {path}: {cause}{}", advice(.cause))]
-    Io { what: &'static str, path: PathBuf, cause: std::io::Error },
+    Io {
+        what: &'static str,
+        path: PathBuf,
+        cause: std::io::Error,
+    },
     #[error(transparent)]
     Cell(#[from] CellError),
     #[error(transparent)]
@@ -61,6 +65,10 @@ fn advice(cause: &std::io::Error) -> &'static str {
 
 impl LabError {
     pub(crate) fn io(what: &'static str, path: &Path, cause: std::io::Error) -> LabError {
-        LabError::Io { what, path: path.to_path_buf(), cause }
+        LabError::Io {
+            what,
+            path: path.to_path_buf(),
+            cause,
+        }
     }
 }

@@ -31,7 +31,11 @@ impl Limits {
     /// Before anything is known: what the target itself promises.
     pub fn first(ready_within_ms: u64) -> Limits {
         let ready = Duration::from_millis(ready_within_ms);
-        Limits { ready, workload: ready * 3, recovery: ready }
+        Limits {
+            ready,
+            workload: ready * 3,
+            recovery: ready,
+        }
     }
 
     /// For a trial under this plan, at this warp factor.
@@ -44,7 +48,11 @@ impl Limits {
         let reaction = virtual_ms(plan.added_ms() + REACTION_MS);
         let ready = real(baseline.ready_ms) + floor;
         if plan.steps.is_empty() {
-            return Limits { ready, workload: real(baseline.workload_ms) + floor, recovery: ready };
+            return Limits {
+                ready,
+                workload: real(baseline.workload_ms) + floor,
+                recovery: ready,
+            };
         }
         Limits {
             ready: ready + virtual_ms(plan.added_ms()),
@@ -61,12 +69,24 @@ mod tests {
 
     #[test]
     fn a_long_delay_is_waited_for_in_virtual_time() {
-        let baseline =
-            Baseline { warp: 20.0, ready_ms: 500, workload_ms: 1000, ..Baseline::default() };
-        let trigger = Trigger::Hit { site: "s".into(), node: None, stack: None, nth: 1 };
+        let baseline = Baseline {
+            warp: 20.0,
+            ready_ms: 500,
+            workload_ms: 1000,
+            ..Baseline::default()
+        };
+        let trigger = Trigger::Hit {
+            site: "s".into(),
+            node: None,
+            stack: None,
+            nth: 1,
+        };
         let plan = Plan::single(1, trigger, Fault::Delay { ms: 60_000 });
         let warped = Limits::derive(&baseline, &plan, 20.0);
-        assert_eq!(warped.workload, Duration::from_millis(3_000 + 1_500 + 6_000));
+        assert_eq!(
+            warped.workload,
+            Duration::from_millis(3_000 + 1_500 + 6_000)
+        );
         let real = Limits::derive(&baseline, &plan, 1.0);
         assert!(real.workload > Duration::from_secs(120));
     }

@@ -78,7 +78,10 @@ impl<'a> Running<'a> {
         out: EventOut<'a>,
         stop: &'a AtomicBool,
     ) -> Result<Running<'a>, LabError> {
-        let place = TrialPlace { dir: cell.dir().to_path_buf(), seed: plan.seed };
+        let place = TrialPlace {
+            dir: cell.dir().to_path_buf(),
+            seed: plan.seed,
+        };
         let mut nodes = Vec::new();
         for facts in setup.target.nodes.clone() {
             start::write_node_files(&setup.target, &place, &facts)?;
@@ -140,7 +143,10 @@ impl<'a> Running<'a> {
     }
 
     pub fn notice(&mut self, source: &str, text: String) {
-        self.emit(What::Notice { source: source.into(), text });
+        self.emit(What::Notice {
+            source: source.into(),
+            text,
+        });
     }
 
     pub fn begin(&mut self, stage: Stage) {
@@ -152,7 +158,10 @@ impl<'a> Running<'a> {
     pub fn start_node(&mut self, i: usize) -> Result<(), LabError> {
         let node = &self.nodes[i];
         let jvm = self.setup.agent_options(self.board.path(), &node.name);
-        let extra = Extra { jvm, env: self.clock.env() };
+        let extra = Extra {
+            jvm,
+            env: self.clock.env(),
+        };
         let spec = start::node_process(&self.setup.target, &self.place, &node.facts, &extra)?;
         let (process, pid) = self.cell.start_with_pid(spec)?;
         let node = &mut self.nodes[i];
@@ -162,13 +171,20 @@ impl<'a> Running<'a> {
         node.paused = false;
         node.incarnation += 1;
         let (name, incarnation) = (node.name.clone(), node.incarnation);
-        self.emit(What::NodeStarted { node: name, incarnation, pid });
+        self.emit(What::NodeStarted {
+            node: name,
+            incarnation,
+            pid,
+        });
         Ok(())
     }
 
     pub fn start_client(&mut self, i: usize) -> Result<(), LabError> {
         let client = &self.clients[i];
-        let extra = Extra { jvm: Vec::new(), env: self.clock.env() };
+        let extra = Extra {
+            jvm: Vec::new(),
+            env: self.clock.env(),
+        };
         let spec = start::client_process(&self.setup.target, &self.place, &client.facts, &extra)?;
         let (process, pid) = self.cell.start_with_pid(spec)?;
         self.clients[i].process = Some(process);
@@ -220,22 +236,31 @@ impl<'a> Running<'a> {
             node.process = None;
             node.ready = false;
             let (node, injected) = (node.name.clone(), node.end_expected);
-            self.emit(What::NodeExited { node, code, signal, injected });
+            self.emit(What::NodeExited {
+                node,
+                code,
+                signal,
+                injected,
+            });
         } else if let Some(client) = self.clients.iter_mut().find(|c| c.process == Some(id)) {
             client.process = None;
             client.exited = true;
             let client = client.name.clone();
             // Its last lines are read before its end is told.
             self.take_ops();
-            self.emit(What::ClientExited { client, code, signal });
+            self.emit(What::ClientExited {
+                client,
+                code,
+                signal,
+            });
         }
     }
 
     fn take_records(&mut self) {
         let nodes = &self.nodes;
-        let records = self.board.drain(|name, _| {
-            nodes.iter().any(|n| n.name == name && n.process.is_none())
-        });
+        let records = self
+            .board
+            .drain(|name, _| nodes.iter().any(|n| n.name == name && n.process.is_none()));
         for (node, record) in records {
             self.take_record(node, record);
         }
@@ -246,13 +271,32 @@ impl<'a> Running<'a> {
         let lines = |text: String| text.lines().map(str::to_string).collect();
         let hex = |stack: u64| format!("{stack:016x}");
         let what = match record.what {
-            RecordWhat::Hit { site, count, stack, thread } => {
-                What::Hit { node, site, count, stack: hex(stack), thread }
-            }
-            RecordWhat::Context { stack, frames } => {
-                What::Context { node, stack: hex(stack), frames: lines(frames) }
-            }
-            RecordWhat::Fired { step, site, count, fault, stack, thread, frames } => {
+            RecordWhat::Hit {
+                site,
+                count,
+                stack,
+                thread,
+            } => What::Hit {
+                node,
+                site,
+                count,
+                stack: hex(stack),
+                thread,
+            },
+            RecordWhat::Context { stack, frames } => What::Context {
+                node,
+                stack: hex(stack),
+                frames: lines(frames),
+            },
+            RecordWhat::Fired {
+                step,
+                site,
+                count,
+                fault,
+                stack,
+                thread,
+                frames,
+            } => {
                 let fault = self.fault_of(step, fault);
                 if fault == Fault::Crash
                     && let Some(run) = self.nodes.iter_mut().find(|n| n.name == node)
@@ -285,7 +329,9 @@ impl<'a> Running<'a> {
                 Some(rec) => match FaultKind::from_u32(rec.kind) {
                     Some(FaultKind::Throw) => {
                         let class = self.board.board().class_of(rec);
-                        Fault::Throw { exception: class.replace('/', ".") }
+                        Fault::Throw {
+                            exception: class.replace('/', "."),
+                        }
                     }
                     Some(FaultKind::Delay) => Fault::Delay { ms: rec.amount },
                     Some(FaultKind::Crash) => Fault::Crash,
@@ -299,7 +345,9 @@ impl<'a> Running<'a> {
     fn take_ops(&mut self) {
         for i in 0..self.clients.len() {
             match self.clients[i].ops.lines() {
-                Ok(lines) => lines.into_iter().for_each(|line| self.take_client_line(i, line)),
+                Ok(lines) => lines
+                    .into_iter()
+                    .for_each(|line| self.take_client_line(i, line)),
                 Err(e) => self.notice("lab", format!("cannot read a client's report: {e}")),
             }
         }
@@ -386,9 +434,17 @@ impl<'a> Running<'a> {
     }
 
     fn ask(&self, node: usize, check: &Check) -> Result<ProbeAnswer, LabError> {
-        let to = self.setup.target.check_address(&self.nodes[node].facts, check);
+        let to = self
+            .setup
+            .target
+            .check_address(&self.nodes[node].facts, check);
         let send = check.send.clone();
-        Ok(self.cell.probe(ProbeSpec { to, send, within_ms: PROBE_MS, one_line: true })?)
+        Ok(self.cell.probe(ProbeSpec {
+            to,
+            send,
+            within_ms: PROBE_MS,
+            one_line: true,
+        })?)
     }
 
     /// What every node says of itself, as events.
@@ -413,7 +469,9 @@ impl<'a> Running<'a> {
         self.take_logs(false);
         let mut asked = Vec::new();
         for (i, node) in self.nodes.iter().enumerate() {
-            let Some(process) = node.process.filter(|_| !node.paused) else { continue };
+            let Some(process) = node.process.filter(|_| !node.paused) else {
+                continue;
+            };
             let from = std::fs::metadata(&node.log_path).map_or(0, |m| m.len());
             if self.cell.signal(process, libc::SIGQUIT).is_ok() {
                 asked.push((i, from));
@@ -463,7 +521,9 @@ impl<'a> Running<'a> {
 }
 
 fn expected(check: &Check, answer: &ProbeAnswer) -> bool {
-    answer.text().is_some_and(|text| check.expect.is_match(text))
+    answer
+        .text()
+        .is_some_and(|text| check.expect.is_match(text))
 }
 
 /// Whether a line of a log belongs to a thread dump; remembers where one begins and ends.
@@ -498,7 +558,10 @@ fn dump_text(log: &std::path::Path, from: u64) -> Option<(String, bool)> {
         Some(at) => rest[at..].find('\n').map(|end| at + end + 1),
         None => None,
     };
-    Some((rest[..whole.unwrap_or(rest.len())].to_string(), whole.is_some()))
+    Some((
+        rest[..whole.unwrap_or(rest.len())].to_string(),
+        whole.is_some(),
+    ))
 }
 
 fn describe(answer: &ProbeAnswer) -> String {

@@ -58,7 +58,7 @@ pub struct TrialSpec<'a> {
     pub recording: Recording,
     pub warp: f64,
     pub limits: Limits,
-    /// Longest wait for an operation in clean runs, real milliseconds; 0 while unknown.
+    /// What nearly all operations of clean runs end within, real milliseconds; 0: unknown.
     pub usual_op_ms: u64,
 }
 
@@ -70,6 +70,8 @@ pub struct Finished {
     pub seconds: f64,
     /// All nodes served before the workload began.
     pub all_ready: bool,
+    /// Basic blocks that were reached, where they are hooked.
+    pub covered: Vec<u32>,
 }
 
 /// The trial's clock: real, and virtual at its factor.
@@ -85,9 +87,17 @@ pub struct VirtualClock {
 impl VirtualClock {
     fn start(factor: f64, library: &Path) -> VirtualClock {
         let started = Instant::now();
-        let (mono_ns, real_ns) =
-            (read_clock(libc::CLOCK_MONOTONIC), read_clock(libc::CLOCK_REALTIME));
-        VirtualClock { started, factor, library: library.to_path_buf(), mono_ns, real_ns }
+        let (mono_ns, real_ns) = (
+            read_clock(libc::CLOCK_MONOTONIC),
+            read_clock(libc::CLOCK_REALTIME),
+        );
+        VirtualClock {
+            started,
+            factor,
+            library: library.to_path_buf(),
+            mono_ns,
+            real_ns,
+        }
     }
 
     /// What a process needs in its environment to live on this clock.
@@ -120,7 +130,10 @@ impl VirtualClock {
 }
 
 fn read_clock(id: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: the timespec is valid for the call.
     unsafe { libc::clock_gettime(id, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -136,8 +149,13 @@ pub fn run(
     std::fs::create_dir_all(&spec.dir)
         .map_err(|e| LabError::io("make the trial's folder", &spec.dir, e))?;
     let nodes: Vec<String> = setup.target.nodes.iter().map(|n| n.name.clone()).collect();
-    let board =
-        compile::board(spec.plan, &setup.catalog, &nodes, spec.recording, &setup.any_faults)?;
+    let board = compile::board(
+        spec.plan,
+        &setup.catalog,
+        &nodes,
+        spec.recording,
+        &setup.any_faults,
+    )?;
     let board = BoardFile::create(&spec.dir.join("board"), &board)?;
     let cell = Cell::open(CellSpec::new(&spec.dir))?;
     let clock = VirtualClock::start(spec.warp, &setup.warp_library);
@@ -164,7 +182,14 @@ pub fn run(
         events: std::mem::take(&mut running.events),
     };
     let seconds = running.clock.started.elapsed().as_secs_f64();
-    Ok(Finished { history, unreached, seconds, all_ready })
+    let covered = running.board.covered_blocks();
+    Ok(Finished {
+        history,
+        unreached,
+        seconds,
+        all_ready,
+        covered,
+    })
 }
 
 /// Start, workload, heal, recovery. True when all nodes served before the workload.
@@ -205,13 +230,15 @@ fn await_ready(running: &mut Running<'_>, limit: Duration) -> Result<bool, LabEr
 /// Until all clients are done or the time is up; thread dumps where operations stick.
 fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabError> {
     let began = Instant::now();
-    let patience = (Duration::from_millis(spec.usual_op_ms) * STUCK_FACTOR)
-        .max(running.clock.real(STUCK_MS));
+    let patience =
+        (Duration::from_millis(spec.usual_op_ms) * STUCK_FACTOR).max(running.clock.real(STUCK_MS));
     let mut dumps = 0;
     let mut next_dump = patience;
     while !running.clients_done() {
         if began.elapsed() > spec.limits.workload {
-            running.emit(What::Deadline { limit_ms: spec.limits.workload.as_millis() as u64 });
+            running.emit(What::Deadline {
+                limit_ms: spec.limits.workload.as_millis() as u64,
+            });
             running.dump_threads()?;
             return Ok(());
         }

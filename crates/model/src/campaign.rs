@@ -14,6 +14,9 @@ pub struct CampaignSpec {
     pub format: u32,
     /// `name@version`.
     pub target: String,
+    /// Where the target lies, when it was given by its folder and not by its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_dir: Option<String>,
     pub policy: String,
     pub seed: u64,
     pub trials: u64,
@@ -30,6 +33,9 @@ pub struct CampaignSpec {
     /// Also the entries of the JDK's own I/O methods.
     #[serde(default)]
     pub jdk_sites: bool,
+    /// Count the basic blocks that trials reach.
+    #[serde(default)]
+    pub coverage: bool,
     pub baselines: u32,
     /// Replays that confirm a bug, and of these on the real clock.
     pub confirm: u32,
@@ -134,6 +140,9 @@ pub struct Summary {
     pub unconfirmed: u64,
     pub bugs: Vec<BugLine>,
     pub seconds: f64,
+    /// Basic blocks reached in any trial, of all; only with coverage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covered: Option<(u64, u64)>,
     /// Ended by the user or the budget before all trials were run.
     pub interrupted: bool,
 }

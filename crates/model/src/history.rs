@@ -36,7 +36,7 @@ pub struct Baseline {
     pub ready_ms: u64,
     /// Longest workload, real milliseconds.
     pub workload_ms: u64,
-    /// Longest wait for one operation, real milliseconds.
+    /// What nearly all operations end within, real milliseconds.
     pub op_ms: u64,
     /// Operations each client ends successfully, the least seen.
     pub ops: BTreeMap<String, u64>,

@@ -74,7 +74,7 @@ pub enum Fault {
     Crash,
     /// One of the faults the catalog lists for the site that is hit, drawn from the seed.
     Any,
-    /// The lab starts a crashed node again.
+    /// The lab starts a node again; `*` is every node that is down.
     Restart { node: String },
     /// The lab freezes a node's processes for this many virtual milliseconds.
     Pause { node: String, ms: u64 },

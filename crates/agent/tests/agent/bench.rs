@@ -73,7 +73,10 @@ fn every_variant_of_the_benchmark_does_what_it_measures() {
             spec.hits_per_site = u32::MAX;
             spec.ring_units = 1 << 16;
         });
-        assert_eq!((names, hits), (vec!["empty".into(), "record".into()], 2_500));
+        assert_eq!(
+            (names, hits),
+            (vec!["empty".into(), "record".into()], 2_500)
+        );
         let (names, hits) = run(jdk, "asked", |spec, site| {
             spec.arms[site] = ARM_SET;
             spec.stacks_per_site = 0;

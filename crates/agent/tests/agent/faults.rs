@@ -4,7 +4,7 @@ use temblor_model::board::record::RecordWhat;
 use temblor_model::board::spec::{FaultKind, TriggerKind};
 
 use crate::jdk;
-use crate::trial::{Trial, catalog, fault, step, throw};
+use crate::trial::{Trial, catalog, catalog_of, fault, step, throw};
 
 fn fired(records: &[RecordWhat]) -> Vec<&RecordWhat> {
     records
@@ -105,6 +105,53 @@ fn every_loader_finds_its_own_classes() {
                 .load(std::sync::atomic::Ordering::Relaxed),
             3
         );
+    }
+}
+
+/// The loader is asked for the exception's class by the agent itself; that is no hit.
+#[test]
+fn what_the_agent_calls_is_not_hooked() {
+    let mut both = catalog_of("Loaders$Own", |_, name| name == "findLoadedClass");
+    both.sites.extend(catalog("Throws").sites);
+    both.classes.extend(catalog("Throws").classes);
+    both.block_count = 0;
+    for (id, site) in both.sites.iter_mut().enumerate() {
+        site.id = id as u32;
+    }
+    for class in &mut both.classes {
+        class.blocks.clear();
+    }
+    for jdk in jdk::all() {
+        let trial = Trial::new(both.clone(), |spec| {
+            spec.steps = vec![step(TriggerKind::AtHit, 1); 2];
+            spec.faults = vec![throw("Throws$Custom")];
+        });
+        let said = trial.run(jdk, "n1", &["Loaders"]);
+        let custom = |line: &&&str| **line == "class Throws$Custom";
+        assert_eq!(said.lines().iter().filter(custom).count(), 2, "{said:?}");
+        // Throws and Io in each of two loaders; Throws$Custom was loaded for the agent.
+        assert_eq!([0, 1].map(|site| trial.counter(0, site)), [4, 2]);
+    }
+}
+
+#[test]
+fn every_collector_will_do() {
+    for jdk in jdk::all() {
+        let collectors = ["UseG1GC", "UseParallelGC", "UseZGC"];
+        // ZGC is no experiment any more since 15.
+        let known = if jdk.feature < 15 { 2 } else { 3 };
+        for collector in &collectors[..known] {
+            let trial = Trial::new(catalog("Throws"), |spec| {
+                spec.steps = vec![step(TriggerKind::AtHit, 0)];
+                spec.faults = vec![throw("Throws$Custom")];
+            });
+            let flag = format!("-XX:+{collector}");
+            let said = trial.run(jdk, "n1", &["-XX:-UseSerialGC", &flag, "Throws"]);
+            assert!(
+                said.lines().contains(&"at Throws.guarded:21"),
+                "{flag}: {said:?}"
+            );
+        }
     }
 }
 

@@ -18,7 +18,11 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
         std::fs::write(path, bytes)
             .with_context(|| format!("could not write {}", path.display()))?;
     }
-    let throwing = catalog.sites.iter().filter(|s| !s.exceptions.is_empty()).count();
+    let throwing = catalog
+        .sites
+        .iter()
+        .filter(|s| !s.exceptions.is_empty())
+        .count();
     let io = catalog.sites.iter().filter(|s| s.io.is_some()).count();
     if args.json {
         let summary = json!({
@@ -43,9 +47,19 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<Exit> {
         catalog.block_count,
         prepared.analysis_seconds,
     );
-    let entries = catalog.sites.iter().filter(|s| s.kind == SiteKind::Entry).count();
+    let entries = catalog
+        .sites
+        .iter()
+        .filter(|s| s.kind == SiteKind::Entry)
+        .count();
     println!("  can throw {throwing:>5}    do I/O {io:>5}    inside the JDK {entries:>5}");
-    table("exception", catalog.sites.iter().flat_map(|s| s.exceptions.iter().cloned()));
+    table(
+        "exception",
+        catalog
+            .sites
+            .iter()
+            .flat_map(|s| s.exceptions.iter().cloned()),
+    );
     table("I/O", catalog.sites.iter().filter_map(io_label));
     if args.sites {
         println!();

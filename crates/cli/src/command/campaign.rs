@@ -7,7 +7,7 @@ use temblor_lab::{Campaign, LabError, Past};
 use temblor_model::campaign::{CampaignSpec, EventSink, Summary};
 use temblor_report::{Store, publish};
 
-use crate::exit::{BadInput, Exit};
+use crate::exit::{BadInput, EndedEarly, Exit};
 use crate::prepare::Prepared;
 use crate::stop;
 use crate::stream::Stream;
@@ -54,20 +54,36 @@ pub fn run(
         ));
     }
     drop(stream);
-    publish::campaign(&Store::open(&dir)?)
-        .with_context(|| format!("could not write the reports of {}", dir.display()))?;
-    result.map_err(|e| match e {
+    let published = Store::open(&dir).and_then(|store| publish::campaign(&store));
+    let summary = result.map_err(|e| match e {
         LabError::Plan(_) | LabError::Policy(_) | LabError::Command(_) => {
             BadInput(e.to_string()).into()
         }
-        other => other.into(),
-    })
+        LabError::Interrupted => EndedEarly(format!(
+            "{e}; go on with ./temblor resume {}",
+            dir.display()
+        ))
+        .into(),
+        other => anyhow::Error::new(other),
+    })?;
+    published.with_context(|| format!("could not write the reports of {}", dir.display()))?;
+    Ok(summary)
 }
 
 /// Bugs, else doubts, else a pass. A campaign none of whose faults fired proves nothing.
 pub fn exit_of(summary: &Summary) -> Exit {
+    let stopped = stop::was_requested();
+    if stopped {
+        eprintln!(
+            "temblor: ended early; go on with ./temblor resume {}",
+            summary.store
+        );
+    }
     if !summary.bugs.is_empty() {
         return Exit::BugsFound;
+    }
+    if stopped {
+        return Exit::Unknown;
     }
     if summary.trials > 0 && summary.fired == 0 {
         eprintln!("temblor: no fault fired in any trial: nothing was tested");
@@ -93,7 +109,11 @@ fn stamp() -> String {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     let (h, m, s) = (rest / 3600, rest / 60 % 60, rest % 60);
     format!("{year:04}{month:02}{day:02}-{h:02}{m:02}{s:02}")

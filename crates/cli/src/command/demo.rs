@@ -13,13 +13,14 @@ use crate::prepare;
 /// The demo did what it should when search found this many of the planted bugs.
 const PLANTED_BUGS_TO_FIND: usize = 3;
 /// Long against every time-out of the target, short enough to replay on the real clock.
-const DELAY_MS: u64 = 20_000;
+const DELAY_MS: u64 = 25_000;
 
 pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
     let prepared = prepare::prepare("trio", false)?;
     let spec = CampaignSpec {
         format: CampaignSpec::FORMAT,
         target: format!("{}@{}", prepared.target.name, prepared.target.version),
+        target_dir: None,
         policy: "exhaustive".into(),
         seed: args.seed,
         trials: args.trials,
@@ -30,6 +31,7 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
         delay_ms: DELAY_MS,
         sites: String::new(),
         jdk_sites: false,
+        coverage: false,
         baselines: 4,
         confirm: 3,
         confirm_unwarped: 1,
@@ -41,13 +43,20 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
 }
 
 fn conclude(summary: &Summary, planted: usize) -> Exit {
-    let mut known: Vec<&str> = summary.bugs.iter().filter_map(|b| b.known.as_deref()).collect();
+    let mut known: Vec<&str> = summary
+        .bugs
+        .iter()
+        .filter_map(|b| b.known.as_deref())
+        .collect();
     known.sort_unstable();
     known.dedup();
     let found = known.len();
     eprintln!();
     if summary.interrupted {
-        eprintln!("demo: ended early; go on with ./temblor resume {}", summary.store);
+        eprintln!(
+            "demo: ended early; go on with ./temblor resume {}",
+            summary.store
+        );
         return Exit::Unknown;
     }
     eprintln!(

@@ -18,12 +18,24 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let mut lines: Vec<Line> = Vec::new();
     for finding in cell::doctor() {
         let advice = finding.fix.unwrap_or(finding.detail);
-        lines.push(Line { what: finding.what, ok: finding.ok, advice });
+        lines.push(Line {
+            what: finding.what,
+            ok: finding.ok,
+            advice,
+        });
     }
     for name in ["libtemblor_agent.so", "libtemblor_warp.so"] {
         let found = library(name);
-        let advice = found.as_ref().err().map(|e| e.to_string()).unwrap_or_default();
-        lines.push(Line { what: name.into(), ok: found.is_ok(), advice });
+        let advice = found
+            .as_ref()
+            .err()
+            .map(|e| e.to_string())
+            .unwrap_or_default();
+        lines.push(Line {
+            what: name.into(),
+            ok: found.is_ok(),
+            advice,
+        });
     }
     let jdks = artifact::installed_jdks()?;
     for major in artifact::KNOWN_MAJORS {
@@ -36,7 +48,11 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
             Some(_) => String::new(),
             None => format!("only for targets of its time: ./temblor targets fetch jdk@{major}"),
         };
-        lines.push(Line { what, ok: found.is_some(), advice });
+        lines.push(Line {
+            what,
+            ok: found.is_some(),
+            advice,
+        });
     }
     if args.json {
         let findings: Vec<_> = lines

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use temblor_cluster::target::{KnownBug, known_bugs, list_targets};
 use temblor_explore::triage::{self, Signature};
 use temblor_lab::Past;
 use temblor_model::bug::{Bug, Outcome};
@@ -19,6 +20,7 @@ use crate::prepare;
 
 /// What is to be replayed.
 struct Wanted {
+    /// A name or a folder.
     target: String,
     plan: Plan,
     delay_ms: u64,
@@ -34,7 +36,8 @@ pub fn run(root: &Path, args: &ReplayArgs) -> anyhow::Result<Exit> {
     let prepared = prepare::prepare(&wanted.target, wanted.jdk_sites)?;
     let spec = CampaignSpec {
         format: CampaignSpec::FORMAT,
-        target: wanted.target.clone(),
+        target: prepared.target.full_name(),
+        target_dir: prepare::given_by_folder(&wanted.target, &prepared.target),
         policy: "replay".into(),
         seed: wanted.plan.seed,
         trials: args.times,
@@ -45,6 +48,7 @@ pub fn run(root: &Path, args: &ReplayArgs) -> anyhow::Result<Exit> {
         delay_ms: wanted.delay_ms,
         sites: String::new(),
         jdk_sites: wanted.jdk_sites,
+        coverage: false,
         baselines: 2,
         confirm: 0,
         confirm_unwarped: 0,
@@ -53,22 +57,38 @@ pub fn run(root: &Path, args: &ReplayArgs) -> anyhow::Result<Exit> {
     let store = campaign::create_store(root, &spec, &prepared)?;
     // The bug's own clean runs serve again, unless the target or the clock is another one.
     let same = wanted.catalog_hash == Some(prepared.catalog.hash());
-    let baseline = wanted.baseline.filter(|_| same && args.warp.0 == WarpSpec::Auto);
+    let baseline = wanted
+        .baseline
+        .filter(|_| same && args.warp.0 == WarpSpec::Auto);
     let shown = Shown::default();
-    let counter = Counter { signature: wanted.signature.clone(), shown: shown.clone() };
-    let past = Past { baseline, ..Past::default() };
+    let counter = Counter {
+        signature: wanted.signature.clone(),
+        shown: shown.clone(),
+    };
+    let past = Past {
+        baseline,
+        ..Past::default()
+    };
     let summary = campaign::run(&prepared, store, past, args.json, Some(Box::new(counter)))?;
     let shown = *shown.0.lock().unwrap_or_else(PoisonError::into_inner);
     eprintln!();
     match &wanted.signature {
         Some(signature) => {
-            eprintln!("replay: shown {shown} of {} times: {}", summary.trials, signature.title());
+            eprintln!(
+                "replay: shown {shown} of {} times: {}",
+                summary.trials, signature.text
+            );
         }
         None => eprintln!("replay: {shown} of {} trials failed", summary.trials),
     }
-    Ok(match (shown, summary.unknown) {
-        (0, 0) => Exit::Pass,
-        (0, _) => Exit::Unknown,
+    if summary.unreached > 0 {
+        let (unreached, trials) = (summary.unreached, summary.trials);
+        eprintln!("replay: in {unreached} of {trials} trials a planned fault was never reached");
+    }
+    let doubtful = summary.unknown + summary.unreached > 0 || summary.fired == 0;
+    Ok(match shown {
+        0 if doubtful => Exit::Unknown,
+        0 => Exit::Pass,
         _ => Exit::BugsFound,
     })
 }
@@ -91,14 +111,20 @@ fn wanted(root: &Path, args: &ReplayArgs) -> anyhow::Result<Wanted> {
             catalog_hash: None,
         });
     }
+    if let Some(known) = known(args)? {
+        return Ok(known);
+    }
     let bad = |e: temblor_report::StoreError| BadInput(e.to_string());
     let folder = find_bug(root, &args.bug).map_err(bad)?;
     let store = Store::of_bug(&folder).map_err(bad)?;
-    let id = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let id = folder
+        .file_name()
+        .map(|n| n.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let bug: Bug = store.bug(&id).map_err(bad)?;
     let spec = store.spec();
     Ok(Wanted {
-        target: spec.target.clone(),
+        target: prepare::place_of(spec).to_string(),
         plan: bug.plan.clone(),
         delay_ms: spec.delay_ms,
         jdk_sites: spec.jdk_sites,
@@ -106,6 +132,34 @@ fn wanted(root: &Path, args: &ReplayArgs) -> anyhow::Result<Wanted> {
         baseline: store.baseline()?,
         catalog_hash: store.catalog()?.map(|c| c.hash()),
     })
+}
+
+/// The plan of a bug that a target documents, by the id it has there.
+fn known(args: &ReplayArgs) -> anyhow::Result<Option<Wanted>> {
+    for place in list_targets(&prepare::roots()) {
+        let full = format!("{}@{}", place.name, place.version);
+        let asked = args
+            .target
+            .as_ref()
+            .is_none_or(|t| *t == place.name || *t == full);
+        let file_has = |bug: &KnownBug| bug.id == args.bug;
+        let bugs = known_bugs(&place.dir.join("known")).map_err(|e| BadInput(e.to_string()))?;
+        let Some(bug) = bugs.into_iter().find(file_has) else {
+            continue;
+        };
+        if asked {
+            return Ok(Some(Wanted {
+                target: full,
+                plan: bug.plan,
+                delay_ms: 60_000,
+                jdk_sites: false,
+                signature: None,
+                baseline: None,
+                catalog_hash: None,
+            }));
+        }
+    }
+    Ok(None)
 }
 
 /// How many replays showed the bug.
@@ -128,7 +182,11 @@ impl Counter {
 
 impl EventSink for Counter {
     fn event(&mut self, event: &CampaignEvent) {
-        if let CampaignEvent::TrialDone { purpose: Purpose::Search, outcome, .. } = event
+        if let CampaignEvent::TrialDone {
+            purpose: Purpose::Search,
+            outcome,
+            ..
+        } = event
             && self.shows(outcome)
         {
             *self.shown.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;

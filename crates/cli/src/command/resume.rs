@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use temblor_lab::Past;
+use temblor_model::bug::Outcome;
 use temblor_model::campaign::{CampaignEvent, Purpose};
+use temblor_model::plan::Plan;
 use temblor_report::{Store, find_campaign};
 
 use super::campaign;
@@ -18,7 +20,7 @@ pub fn run(root: &Path, args: &ResumeArgs) -> anyhow::Result<Exit> {
     if let Some(trials) = args.trials {
         store.change_spec(|spec| spec.trials = trials)?;
     }
-    let prepared = prepare::prepare(&store.spec().target, store.spec().jdk_sites)?;
+    let prepared = prepare::prepare(prepare::place_of(store.spec()), store.spec().jdk_sites)?;
     let stored = store.catalog()?;
     if stored.is_some_and(|c| c.hash() != prepared.catalog.hash()) {
         let text = format!(
@@ -34,23 +36,53 @@ pub fn run(root: &Path, args: &ResumeArgs) -> anyhow::Result<Exit> {
     Ok(campaign::exit_of(&summary))
 }
 
-/// What the store knows: search trials in order, bugs, the first free number.
+/// What the store knows: search trials in the order of their plans, bugs, the first free number.
 fn past(store: &Store) -> anyhow::Result<Past> {
     let mut outcomes = store.outcomes()?;
-    let mut past = Past { baseline: store.baseline()?, bugs: store.bugs()?, ..Past::default() };
-    let mut order: Vec<(u64, temblor_model::plan::Plan)> = Vec::new();
+    let mut past = Past {
+        baseline: store.baseline()?,
+        bugs: store.bugs()?,
+        ..Past::default()
+    };
+    let mut sessions: Vec<Vec<(u64, Plan)>> = Vec::new();
     for event in store.campaign_events()?.values {
-        if let CampaignEvent::TrialStarted { trial, purpose, plan } = event {
-            past.next_trial = past.next_trial.max(trial + 1);
-            if purpose == Purpose::Search {
-                order.push((trial, plan));
+        match event {
+            CampaignEvent::Started { .. } => sessions.push(Vec::new()),
+            CampaignEvent::TrialStarted {
+                trial,
+                purpose,
+                plan,
+            } => {
+                past.next_trial = past.next_trial.max(trial + 1);
+                if purpose == Purpose::Search
+                    && let Some(session) = sessions.last_mut()
+                {
+                    session.push((trial, plan));
+                }
             }
+            _ => {}
         }
     }
-    order.sort_by_key(|(trial, _)| *trial);
-    for (trial, plan) in order {
-        let outcome = outcomes.remove(&trial).map(|(_, outcome)| outcome);
-        past.searched.push((plan, outcome));
+    for mut session in sessions {
+        // The stream has them as they began, which is nearly the order of their numbers.
+        session.sort_by_key(|(trial, _)| *trial);
+        // A session first runs again what the one before it left unfinished.
+        let unfinished = |(_, (_, outcome)): &(usize, &(Plan, Option<Outcome>))| outcome.is_none();
+        let again: Vec<usize> = past
+            .searched
+            .iter()
+            .enumerate()
+            .filter(unfinished)
+            .map(|(place, _)| place)
+            .collect();
+        let mut again = again.into_iter();
+        for (trial, plan) in session {
+            let outcome = outcomes.remove(&trial).map(|(_, outcome)| outcome);
+            match again.next() {
+                Some(place) => past.searched[place].1 = outcome,
+                None => past.searched.push((plan, outcome)),
+            }
+        }
     }
     Ok(past)
 }

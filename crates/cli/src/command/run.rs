@@ -22,7 +22,11 @@ pub fn run(root: &Path, args: &RunArgs) -> anyhow::Result<Exit> {
 fn spec(args: &RunArgs, prepared: &Prepared) -> anyhow::Result<CampaignSpec> {
     let known: Vec<&str> = temblor_explore::policy::names().collect();
     if !known.contains(&args.policy.as_str()) {
-        let text = format!("there is no policy `{}`; choose {}", args.policy, known.join(", "));
+        let text = format!(
+            "there is no policy `{}`; choose {}",
+            args.policy,
+            known.join(", ")
+        );
         return Err(BadInput(text).into());
     }
     for fault in &args.faults {
@@ -33,6 +37,7 @@ fn spec(args: &RunArgs, prepared: &Prepared) -> anyhow::Result<CampaignSpec> {
     Ok(CampaignSpec {
         format: CampaignSpec::FORMAT,
         target: format!("{}@{}", prepared.target.name, prepared.target.version),
+        target_dir: prepare::given_by_folder(&args.target, &prepared.target),
         policy: args.policy.clone(),
         seed: args.seed,
         trials: args.trials,
@@ -43,6 +48,7 @@ fn spec(args: &RunArgs, prepared: &Prepared) -> anyhow::Result<CampaignSpec> {
         delay_ms: args.delay.ms,
         sites: args.sites.clone(),
         jdk_sites: args.jdk_sites,
+        coverage: args.coverage,
         baselines: args.baselines,
         confirm: args.confirm,
         confirm_unwarped: args.confirm_unwarped,

@@ -20,8 +20,10 @@ fn list(json_wanted: bool) -> anyhow::Result<Exit> {
     let targets = list_targets(&roots());
     let jdks = artifact::installed_jdks()?;
     if json_wanted {
-        let targets: Vec<_> =
-            targets.iter().map(|t| json!({"name": t.name, "version": t.version})).collect();
+        let targets: Vec<_> = targets
+            .iter()
+            .map(|t| json!({"name": t.name, "version": t.version}))
+            .collect();
         let jdks: Vec<_> = jdks
             .iter()
             .map(|j| json!({"major": j.major, "version": j.full_version, "home": j.home}))
@@ -33,15 +35,27 @@ fn list(json_wanted: bool) -> anyhow::Result<Exit> {
     for target in &targets {
         let summary = parse_target(&target.dir).map(|c| c.summary);
         let name = format!("{}@{}", target.name, target.version);
-        println!("  {name:<20} {}", summary.unwrap_or_else(|_| "(its target.toml is broken)".into()));
+        println!(
+            "  {name:<20} {}",
+            summary.unwrap_or_else(|_| "(its target.toml is broken)".into())
+        );
     }
     println!("\nJDKs");
     for jdk in &jdks {
-        println!("  {:<20} {}", format!("jdk@{}", jdk.major), jdk.full_version);
+        println!(
+            "  {:<20} {}",
+            format!("jdk@{}", jdk.major),
+            jdk.full_version
+        );
     }
-    let missing = artifact::KNOWN_MAJORS.iter().filter(|m| !jdks.iter().any(|j| j.major == **m));
+    let missing = artifact::KNOWN_MAJORS
+        .iter()
+        .filter(|m| !jdks.iter().any(|j| j.major == **m));
     for major in missing {
-        println!("  {:<20} not here: ./temblor targets fetch jdk@{major}", format!("jdk@{major}"));
+        println!(
+            "  {:<20} not here: ./temblor targets fetch jdk@{major}",
+            format!("jdk@{major}")
+        );
     }
     Ok(Exit::Pass)
 }
@@ -75,7 +89,9 @@ fn path(name: &str) -> anyhow::Result<Exit> {
 }
 
 fn jdk_major(name: &str) -> anyhow::Result<Option<u32>> {
-    let Some(major) = name.strip_prefix("jdk@") else { return Ok(None) };
+    let Some(major) = name.strip_prefix("jdk@") else {
+        return Ok(None);
+    };
     let known = artifact::KNOWN_MAJORS;
     match major.parse::<u32>() {
         Ok(major) if known.contains(&major) => Ok(Some(major)),
@@ -88,7 +104,10 @@ fn maven(name: &str) -> anyhow::Result<Option<(String, Vec<Coordinate>)>> {
     if !name.contains(':') {
         return Ok(None);
     }
-    let parse = |text: &str| text.parse::<Coordinate>().map_err(|e| BadInput(e.to_string()));
+    let parse = |text: &str| {
+        text.parse::<Coordinate>()
+            .map_err(|e| BadInput(e.to_string()))
+    };
     let coordinates = name.split(',').map(parse).collect::<Result<Vec<_>, _>>()?;
     let slot = format!("{}@{}", coordinates[0].artifact, coordinates[0].version);
     Ok(Some((slot, coordinates)))

@@ -20,7 +20,7 @@ use crate::artifact::Jdk;
 pub use config::TargetConfig;
 pub use error::{ConfigError, TargetError};
 pub use find::{TARGET_FILE, TargetPlace, find_target, list_targets};
-pub use known::{KnownBug, KnownMatch};
+pub use known::{KnownBug, KnownMatch, read_known as known_bugs};
 pub use resolve::{fetch_target, parse_target};
 pub use template::{Facts, UnknownPlaceholder};
 

@@ -5,7 +5,7 @@ use temblor_model::bug::Outcome;
 use temblor_model::plan::{Plan, Trigger};
 
 use super::draw::Draw;
-use super::space::{Context, contexts};
+use super::space::{Context, contexts, plan};
 use super::{Policy, Scope};
 
 /// See the module.
@@ -48,7 +48,7 @@ impl Policy for Random {
             stack: Some(context.stack.clone()),
             nth: 1 + self.draw.below(node.hits as usize) as u32,
         };
-        Some(Plan::single(self.draw.plan_seed(), when, fault.clone()))
+        Some(plan(self.draw.plan_seed(), when, fault.clone()))
     }
 
     fn learn(&mut self, _: &Plan, _: &Outcome) {}

@@ -1,6 +1,6 @@
 //! What can be injected where: the reached contexts of a campaign's sites, and their faults.
 
-use temblor_model::plan::Fault;
+use temblor_model::plan::{Fault, Plan, Step, Trigger};
 use temblor_model::site::{Site, SiteId};
 
 use super::{FaultKind, Scope};
@@ -23,6 +23,24 @@ pub struct OnNode {
     pub hits: u32,
     /// Whether every baseline reached it there.
     pub always: bool,
+}
+
+/// A node that was crashed comes back after so long, virtual milliseconds: what crashes break
+/// shows when they recover.
+const RESTART_AFTER_MS: u64 = 5_000;
+
+/// The plan of one injection.
+pub fn plan(seed: u64, when: Trigger, fault: Fault) -> Plan {
+    let crashes = fault == Fault::Crash;
+    let mut plan = Plan::single(seed, when, fault);
+    if crashes {
+        let when = Trigger::After {
+            ms: RESTART_AFTER_MS,
+        };
+        let fault = Fault::Restart { node: "*".into() };
+        plan.steps.push(Step { when, fault });
+    }
+    plan
 }
 
 /// The reached contexts in scope that have faults, in an order that depends on their names only.

@@ -18,12 +18,18 @@ pub fn measure(jdk: &Jdk) -> anyhow::Result<Vec<Measure>> {
     compile(jdk, scratch.path(), "ClockCall", SOURCE)?;
     let java = |factor: &str| {
         let mut command = Command::new(jdk.java());
-        command.arg("-cp").arg(scratch.path()).args(["ClockCall", factor]);
+        command
+            .arg("-cp")
+            .arg(scratch.path())
+            .args(["ClockCall", factor]);
         command
     };
     let plain = first(&mut java("1"))?;
     let mut warped = java(FACTOR);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos().to_string();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)?
+        .as_nanos()
+        .to_string();
     let uptime = std::fs::read_to_string("/proc/uptime")?;
     let seconds: f64 = uptime.split(' ').next().unwrap_or("0").parse()?;
     warped
@@ -33,7 +39,12 @@ pub fn measure(jdk: &Jdk) -> anyhow::Result<Vec<Measure>> {
         .env("TEMBLOR_WARP_REAL_NS", now);
     let warped = first(&mut warped)?;
     Ok(vec![
-        Measure { name: "a look at the virtual clock", value: warped, unit: "ns", bar: 100.0 },
+        Measure {
+            name: "a look at the virtual clock",
+            value: warped,
+            unit: "ns",
+            bar: 100.0,
+        },
         Measure {
             name: "a look at the virtual clock, against the real",
             value: warped / plain,

@@ -40,7 +40,12 @@ pub fn measure(jdk: &Jdk, percent: u32) -> anyhow::Result<Vec<Measure>> {
         site.is_some_and(|s| s.callee == "HookBench.call" && s.method != "empty")
     };
     std::fs::write(dir.join("hooks"), hooks::encode(&catalog, false, hooked))?;
-    let bench = Bench { jdk, dir, catalog: catalog.clone(), percent };
+    let bench = Bench {
+        jdk,
+        dir,
+        catalog: catalog.clone(),
+        percent,
+    };
     let idle = bench.run(&["empty", "disarmed"], BoardSpec::default(), "disarmed", 0)?;
     let elsewhere = step(TriggerKind::AtHit, fnv64(b"another node"));
     let other = bench.run(&["other"], elsewhere, "other", ARM_STEP)?;
@@ -89,9 +94,25 @@ pub fn measure(jdk: &Jdk, percent: u32) -> anyhow::Result<Vec<Measure>> {
 
 /// A board with one step at the site that is filled in later.
 fn step(trigger: TriggerKind, node: u64) -> BoardSpec {
-    let step = StepSpec { trigger, site: 0, node, stack: 0, nth: 1, rate: 0.0, fault: 0 };
-    let fault = FaultSpec { kind: FaultKind::Crash, amount: 0, class: String::new() };
-    BoardSpec { steps: vec![step], faults: vec![fault], ..BoardSpec::default() }
+    let step = StepSpec {
+        trigger,
+        site: 0,
+        node,
+        stack: 0,
+        nth: 1,
+        rate: 0.0,
+        fault: 0,
+    };
+    let fault = FaultSpec {
+        kind: FaultKind::Crash,
+        amount: 0,
+        class: String::new(),
+    };
+    BoardSpec {
+        steps: vec![step],
+        faults: vec![fault],
+        ..BoardSpec::default()
+    }
 }
 
 impl Bench<'_> {
@@ -103,9 +124,8 @@ impl Bench<'_> {
         method: &str,
         arm: u8,
     ) -> anyhow::Result<Vec<(String, f64)>> {
-        let is_site = |s: &&temblor_model::site::Site| {
-            s.method == method && s.callee == "HookBench.call"
-        };
+        let is_site =
+            |s: &&temblor_model::site::Site| s.method == method && s.callee == "HookBench.call";
         let site = self.catalog.sites.iter().find(is_site);
         let site = site.map(|s| s.id).unwrap_or_default();
         spec.catalog_hash = self.catalog.hash();

@@ -32,10 +32,15 @@ impl Drop for Scratch {
 pub fn compile(jdk: &Jdk, dir: &Path, name: &str, source: &str) -> anyhow::Result<()> {
     let file = dir.join(format!("{name}.java"));
     std::fs::write(&file, source).with_context(|| format!("could not write {}", file.display()))?;
-    let javac = jdk.javac().context("this JDK has no javac; ./temblor targets fetch jdk@17")?;
+    let javac = jdk
+        .javac()
+        .context("this JDK has no javac; ./temblor targets fetch jdk@17")?;
     let done = Command::new(javac).arg("-d").arg(dir).arg(&file).output()?;
     if !done.status.success() {
-        bail!("javac refuses {name}: {}", String::from_utf8_lossy(&done.stderr));
+        bail!(
+            "javac refuses {name}: {}",
+            String::from_utf8_lossy(&done.stderr)
+        );
     }
     Ok(())
 }
@@ -45,7 +50,10 @@ pub fn figures(command: &mut Command) -> anyhow::Result<Vec<(String, f64)>> {
     let done = command.output().context("could not start java")?;
     let text = String::from_utf8_lossy(&done.stdout);
     if !done.status.success() {
-        bail!("a measurement failed: {}{text}", String::from_utf8_lossy(&done.stderr));
+        bail!(
+            "a measurement failed: {}{text}",
+            String::from_utf8_lossy(&done.stderr)
+        );
     }
     let figure = |line: &str| {
         let (name, value) = line.rsplit_once(' ')?;

@@ -48,16 +48,26 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
         for m in &measures {
             let verdict = if m.ok() { "holds" } else { "MISSED" };
             let (value, unit) = (format!("{:.3}", m.value), m.unit);
-            println!("  {:<44} {value:>10} {unit:<6} bar {:>8} {verdict}", m.name, m.bar);
+            println!(
+                "  {:<44} {value:>10} {unit:<6} bar {:>8} {verdict}",
+                m.name, m.bar
+            );
         }
     }
-    Ok(if measures.iter().all(Measure::ok) { Exit::Pass } else { Exit::Unknown })
+    Ok(if measures.iter().all(Measure::ok) {
+        Exit::Pass
+    } else {
+        Exit::Unknown
+    })
 }
 
 /// What the figures were measured on.
 fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or("an unknown CPU");
+    let model = cpu
+        .lines()
+        .find_map(|l| l.strip_prefix("model name"))
+        .unwrap_or("an unknown CPU");
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("?");

@@ -48,10 +48,23 @@ fn start(
 ) -> anyhow::Result<f64> {
     let target = &prepared.target;
     let cell = Cell::open(CellSpec::new(dir))?;
-    let place = TrialPlace { dir: cell.dir().to_path_buf(), seed: 1 };
+    let place = TrialPlace {
+        dir: cell.dir().to_path_buf(),
+        seed: 1,
+    };
     let nodes: Vec<String> = target.nodes.iter().map(|n| n.name.clone()).collect();
-    let any = AnyFaults { throw: false, crash: false, delay_ms: None };
-    let spec = compile::board(&Plan::clean(), &prepared.catalog, &nodes, Recording::None, &any)?;
+    let any = AnyFaults {
+        throw: false,
+        crash: false,
+        delay_ms: None,
+    };
+    let spec = compile::board(
+        &Plan::clean(),
+        &prepared.catalog,
+        &nodes,
+        Recording::None,
+        &any,
+    )?;
     let board = BoardFile::create(&place.dir.join("board"), &spec)?;
     let preload = library("libtemblor_warp.so")?.display().to_string();
     let began = Instant::now();
@@ -60,11 +73,17 @@ fn start(
         let jvm = hooks.map(|hooks| {
             let agent = library("libtemblor_agent.so")?;
             let (agent, board, hooks) = (agent.display(), board.path().display(), hooks.display());
-            let option = format!("-agentpath:{agent}=board={board},hooks={hooks},node={}", node.name);
+            let option = format!(
+                "-agentpath:{agent}=board={board},hooks={hooks},node={}",
+                node.name
+            );
             anyhow::Ok(option)
         });
         let jvm = jvm.transpose()?.into_iter().collect();
-        let extra = Extra { jvm, env: vec![("LD_PRELOAD".into(), preload.clone())] };
+        let extra = Extra {
+            jvm,
+            env: vec![("LD_PRELOAD".into(), preload.clone())],
+        };
         cell.start(node_process(target, &place, node, &extra)?)?;
     }
     let mut waiting: Vec<_> = target.nodes.iter().collect();
@@ -74,8 +93,16 @@ fn start(
         }
         let to = target.check_address(waiting[0], &target.ready);
         let send = target.ready.send.clone();
-        let answer = cell.probe(ProbeSpec { to, send, within_ms: 1_000, one_line: true })?;
-        match answer.text().is_some_and(|text| target.ready.expect.is_match(text)) {
+        let answer = cell.probe(ProbeSpec {
+            to,
+            send,
+            within_ms: 1_000,
+            one_line: true,
+        })?;
+        match answer
+            .text()
+            .is_some_and(|text| target.ready.expect.is_match(text))
+        {
             true => drop(waiting.remove(0)),
             false => std::thread::sleep(Duration::from_millis(1)),
         }

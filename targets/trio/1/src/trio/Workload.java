@@ -17,7 +17,7 @@ public final class Workload {
     private static final int RENEWALS = 3;
     private static final int TASKS = 5;
     private static final int GIVE_UP_AFTER = 4;
-    private static final long SETTLE_MS = 75_000;
+    private static final long SETTLE_MS = 45_000;
     private static final long RENEWAL_PAUSE_MS = 50;
     /** The lease of a lost session is held until the session expires. */
     private static final long HELD_PAUSE_MS = 5_000;
@@ -244,8 +244,8 @@ public final class Workload {
             return;
         }
         client.phase("membership");
-        client.ask("join", OBSERVER, "join " + OBSERVER);
-        for (int i = 0; i < nodes.size(); i++) {
+        boolean joined = client.ask("join", OBSERVER, "join " + OBSERVER).isOk();
+        for (int i = 0; i < nodes.size() && joined; i++) {
             client.awaitMember(i, OBSERVER, true);
         }
         decommissioned = client.ask("decommission", OBSERVER, "decommission " + OBSERVER).isOk();
