@@ -95,7 +95,7 @@ impl BoardFile {
             .collect();
         for block in 0..self.board.header().block_count {
             let reached = |s: &&[AtomicU8]| s[block as usize].load(Ordering::Relaxed) != 0;
-            if slots.iter().any(|s| reached(s)) {
+            if slots.iter().any(reached) {
                 covered.push(block);
             }
         }

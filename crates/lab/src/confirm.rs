@@ -26,7 +26,7 @@ enum State {
     },
     /// Could not be shown again.
     Unconfirmed,
-    Found(Bug),
+    Found(Box<Bug>),
 }
 
 /// All signatures of a campaign.
@@ -55,7 +55,7 @@ struct Replays {
 
 impl Bugs {
     pub fn new(found: Vec<Bug>) -> Bugs {
-        let state = |bug: Bug| (bug.signature.clone(), State::Found(bug));
+        let state = |bug: Bug| (bug.signature.clone(), State::Found(Box::new(bug)));
         Bugs {
             by_signature: Mutex::new(found.into_iter().map(state).collect()),
             failure: Mutex::new(None),
@@ -70,7 +70,7 @@ impl Bugs {
         let mut bugs: Vec<Bug> = states
             .values()
             .filter_map(|s| match s {
-                State::Found(bug) => Some(bug.clone()),
+                State::Found(bug) => Some(bug.as_ref().clone()),
                 _ => None,
             })
             .collect();
@@ -298,7 +298,7 @@ impl Bugs {
             confirmed,
             signature: signature.text.clone(),
         };
-        states.insert(signature.text.clone(), State::Found(bug.clone()));
+        states.insert(signature.text.clone(), State::Found(Box::new(bug.clone())));
         drop(states);
         campaign.emit(CampaignEvent::BugFound { bug });
     }

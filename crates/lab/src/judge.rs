@@ -57,18 +57,18 @@ pub fn fired(history: &History, catalog: &SiteCatalog) -> Vec<FiredFault> {
                 stack: stack.clone(),
                 at_us: event.at_us,
             }),
-            What::LabFault { step, fault, .. } => {
-                // A lab fault at a hit was told by the agent already.
-                if !out.iter().any(|f: &FiredFault| f.step == *step) {
-                    out.push(FiredFault {
-                        step: *step,
-                        node: String::new(),
-                        site: String::new(),
-                        fault: fault.clone(),
-                        stack: String::new(),
-                        at_us: event.at_us,
-                    });
-                }
+            // A lab fault at a hit was told by the agent already.
+            What::LabFault { step, fault, .. }
+                if !out.iter().any(|f: &FiredFault| f.step == *step) =>
+            {
+                out.push(FiredFault {
+                    step: *step,
+                    node: String::new(),
+                    site: String::new(),
+                    fault: fault.clone(),
+                    stack: String::new(),
+                    at_us: event.at_us,
+                });
             }
             _ => {}
         }

@@ -296,7 +296,11 @@ impl Lanes {
         let key = (op.client.clone(), op.id);
         let end = match op.ev {
             OpEvent::Invoke => {
-                self.lane(false, &op.client).talks_to = op.node.clone();
+                // Its own node comes first; later it may look at others.
+                let lane = self.lane(false, &op.client);
+                if lane.talks_to.is_empty() {
+                    lane.talks_to = op.node.clone();
+                }
                 self.open_ops.insert(key, (at, op.clone()));
                 return;
             }

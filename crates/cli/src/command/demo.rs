@@ -13,7 +13,7 @@ use crate::prepare;
 /// The demo did what it should when search found this many of the planted bugs.
 const PLANTED_BUGS_TO_FIND: usize = 3;
 /// Long against every time-out of the target, short enough to replay on the real clock.
-const DELAY_MS: u64 = 25_000;
+const DELAY_MS: u64 = 32_000;
 
 pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
     let prepared = prepare::prepare("trio", false)?;
@@ -33,7 +33,7 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
         jdk_sites: false,
         coverage: false,
         baselines: 4,
-        confirm: 3,
+        confirm: 2,
         confirm_unwarped: 1,
         plan: None,
     };

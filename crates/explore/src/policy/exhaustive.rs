@@ -45,6 +45,9 @@ struct Injection {
     one_node: bool,
 }
 
+/// Where an injection stands: round, site, and its place among the site's.
+type Place = (usize, SiteId, usize);
+
 /// One round: the injections of each site.
 type Round = BTreeMap<SiteId, Vec<Injection>>;
 
@@ -73,7 +76,7 @@ impl Exhaustive {
 
 /// Takes one typical injection per method and kind of fault out of the rounds.
 fn sample(rounds: &mut [Round], draw: &mut Draw) -> Vec<Injection> {
-    let mut groups: BTreeMap<(bool, String), Vec<(usize, SiteId, usize)>> = BTreeMap::new();
+    let mut groups: BTreeMap<(bool, String), Vec<Place>> = BTreeMap::new();
     for (r, round) in rounds.iter().enumerate() {
         for (site, injections) in round {
             for (i, injection) in injections.iter().enumerate().filter(|(_, i)| i.typical) {
@@ -89,13 +92,13 @@ fn sample(rounds: &mut [Round], draw: &mut Draw) -> Vec<Injection> {
             }
         }
     }
-    let mut chosen: Vec<(bool, (usize, SiteId, usize))> = Vec::new();
+    let mut chosen: Vec<(bool, Place)> = Vec::new();
     for ((shared, _), places) in groups {
         chosen.push((shared, places[draw.below(places.len())]));
     }
     draw.shuffle(&mut chosen);
     chosen.sort_by_key(|(shared, _)| *shared);
-    let taken = |&(_, (r, site, i)): &(bool, (usize, SiteId, usize))| rounds[r][&site][i].clone();
+    let taken = |&(_, (r, site, i)): &(bool, Place)| rounds[r][&site][i].clone();
     let order: Vec<Injection> = chosen.iter().map(taken).collect();
     // From the back, so that the places before stay where they are.
     let mut places: Vec<_> = chosen.into_iter().map(|(_, place)| place).collect();

@@ -516,6 +516,7 @@ pub fn summary(store: &str) -> Summary {
         unconfirmed: 1,
         bugs: vec![line(delay_bug(), "3 of 3"), line(crash_bug(), "2 of 3")],
         seconds: 96.4,
+        covered: None,
         interrupted: false,
     }
 }
