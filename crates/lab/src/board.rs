@@ -42,9 +42,11 @@ impl BoardFile {
         // handed out do not outlive the trial, which owns `self`.
         let board = unsafe { Board::at(map.as_mut_ptr(), map.len()) }
             .map_err(|e| LabError::Internal(format!("a fresh board is unusable: {e}")))?;
+        // Nodes open it from folders of their own.
+        let path = path.canonicalize().map_err(failed)?;
         Ok(BoardFile {
             board,
-            path: path.to_path_buf(),
+            path,
             _map: map,
         })
     }

@@ -17,7 +17,6 @@ use temblor_model::bug::{Bug, Outcome, Verdict};
 use temblor_model::campaign::{
     BugLine, CampaignEvent, CampaignSpec, EventSink, Purpose, Summary, WarpSpec,
 };
-use temblor_model::event::What;
 use temblor_model::history::Baseline;
 use temblor_model::plan::Plan;
 
@@ -27,6 +26,7 @@ use crate::confirm::Bugs;
 use crate::judge;
 use crate::limits::Limits;
 use crate::trial::{self, Finished, Setup, TrialSpec};
+use crate::troubles::troubles;
 
 /// What an interrupted campaign left in its store.
 #[derive(Default)]
@@ -267,7 +267,8 @@ impl<'a> Campaign<'a> {
             warp,
             seconds: finished.seconds,
         };
-        let troubles = troubles(&finished, &outcome);
+        let logs = self.trial_dir(trial).join("logs");
+        let troubles = troubles(&finished, &outcome, &logs);
         self.emit(CampaignEvent::TrialDone {
             trial,
             purpose: Purpose::Baseline,
@@ -278,7 +279,7 @@ impl<'a> Campaign<'a> {
             true => Ok(finished),
             false => Err(LabError::Baseline {
                 what: troubles.join("\n"),
-                folder: self.trial_dir(trial).join("logs"),
+                folder: logs,
             }),
         }
     }
@@ -369,12 +370,7 @@ impl<'a> Campaign<'a> {
         let faults: Result<Vec<FaultKind>, _> =
             self.spec.faults.iter().map(|f| f.parse()).collect();
         let faults = faults?;
-        let sites = match self.spec.sites.as_str() {
-            "" => None,
-            text => Some(regex::Regex::new(text).map_err(|e| {
-                LabError::Command(format!("`{text}` is not a pattern for site names: {e}"))
-            })?),
-        };
+        let sites = crate::check::site_pattern(&self.spec.sites)?;
         let scope = Scope {
             catalog: &self.setup.catalog,
             baseline: &clean.baseline,
@@ -522,94 +518,5 @@ impl Search {
             self.policy.learn(&plan, &outcome);
             self.learned += 1;
         }
-    }
-}
-
-/// Why a clean run does not count as clean, in words.
-fn troubles(finished: &Finished, outcome: &Outcome) -> Vec<String> {
-    let mut out = Vec::new();
-    let events = &finished.history.events;
-    if !finished.all_ready {
-        let ready = |node: &String| {
-            let is = |w: &What| matches!(w, What::NodeReady { node: n } if n == node);
-            events.iter().any(|e| is(&e.what))
-        };
-        let never: Vec<&str> = finished
-            .history
-            .nodes
-            .iter()
-            .filter(|n| !ready(n))
-            .map(String::as_str)
-            .collect();
-        out.push(format!("never ready: {}", never.join(", ")));
-    }
-    for event in events {
-        match &event.what {
-            What::NodeExited {
-                node, code, signal, ..
-            } => {
-                let last = last_words(events, node);
-                let how = match (code, signal) {
-                    (Some(code), _) => format!("with exit code {code}"),
-                    (None, Some(signal)) => format!("by signal {signal}"),
-                    (None, None) => "in an unknown way".into(),
-                };
-                out.push(format!("{node} ended by itself {how}{last}"));
-            }
-            What::OpsDone(done) if done.fail + done.timeout + done.wrong > 0 => out.push(format!(
-                "client {}: {} failed, {} timed out, {} wrong",
-                done.client, done.fail, done.timeout, done.wrong
-            )),
-            What::Garbage { client, line } => {
-                let line: String = line.chars().take(120).collect();
-                out.push(format!(
-                    "client {client} printed a line that is no operation: `{line}`; \
-                     expected one JSON object a line (docs/targets.md)"
-                ));
-            }
-            What::ClientExited {
-                client,
-                code,
-                signal,
-            } if *code != Some(0) => out.push(format!(
-                "client {client} ended with code {code:?}, signal {signal:?}; see its log"
-            )),
-            What::Deadline { limit_ms } => {
-                out.push(format!("the workload was not done within {limit_ms} ms"));
-            }
-            _ => {}
-        }
-    }
-    let symptoms = outcome
-        .symptoms()
-        .map(|s| format!("{}: {}", s.checker, s.summary));
-    out.extend(symptoms);
-    out.truncate(12);
-    out
-}
-
-/// The last log lines of a node, for an error message.
-fn last_words(events: &[temblor_model::event::Event], node: &str) -> String {
-    let mut last: Vec<String> = Vec::new();
-    for event in events.iter().rev() {
-        if let What::Log {
-            node: n,
-            message,
-            more,
-            ..
-        } = &event.what
-            && n == node
-        {
-            last.extend(more.iter().rev().take(3).map(|m| format!("\n    {m}")));
-            last.push(format!("\n    {message}"));
-        }
-        if last.len() >= 4 {
-            break;
-        }
-    }
-    last.reverse();
-    match last.is_empty() {
-        true => " without a word in its log".into(),
-        false => format!("; its last words:{}", last.concat()),
     }
 }

@@ -8,6 +8,10 @@ use temblor_model::fnv64;
 use temblor_model::plan::{Fault, Plan, Trigger};
 use temblor_model::site::{Site, SiteCatalog};
 
+/// Processes of one node in one trial: its first, and restarts by the plan and by healing. A
+/// process that finds no slot on the board runs without the agent and says so.
+const LIVES_PER_NODE: u32 = 6;
+
 /// What recorded hits a trial wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recording {
@@ -67,6 +71,7 @@ pub fn board(
             seed: plan.seed,
             arms: vec![0; catalog.sites.len()],
             block_count: catalog.block_count,
+            slots: nodes.len() as u32 * LIVES_PER_NODE,
             ..BoardSpec::default()
         },
     };
@@ -166,8 +171,13 @@ impl Compiler<'_> {
     }
 
     fn check_fault(&self, step: usize, when: &Trigger, fault: &Fault) -> Result<(), PlanError> {
-        let needs_hit = !fault.is_lab();
-        if needs_hit && matches!(when, Trigger::After { .. }) {
+        // Time has no thread to inject into; a question is answered with a fault of the agent's.
+        let fits = match when {
+            Trigger::After { .. } => fault.is_lab(),
+            Trigger::Ask { .. } => !fault.is_lab() && *fault != Fault::Any,
+            _ => true,
+        };
+        if !fits {
             let (trigger, fault) = (when.to_string(), fault.to_string());
             return Err(PlanError::Mismatch {
                 step,

@@ -4,12 +4,14 @@
 //! - [`board`]: the board's file, its events and questions.
 //! - [`limits`]: every wait of a trial, derived from baselines.
 //! - [`trial`]: one trial from an empty folder to a history.
+//! - [`check`]: what can be wrong with a campaign before it runs.
 //! - [`campaign`]: baselines, search, confirmation, resume.
 //!
 //! Invariant: the lab knows no bytecode, no terminals and no HTML. What happens becomes an event.
 
 pub mod board;
 pub mod campaign;
+mod check;
 pub mod compile;
 mod confirm;
 pub mod faults;
@@ -17,12 +19,14 @@ mod judge;
 pub mod limits;
 mod running;
 pub mod trial;
+mod troubles;
 
 use std::path::{Path, PathBuf};
 
 use temblor_cluster::cell::CellError;
 
 pub use campaign::{Campaign, Past};
+pub use check::check;
 pub use trial::{Setup, TrialSpec};
 
 /// Why a trial or a campaign could not go on.

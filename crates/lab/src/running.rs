@@ -151,6 +151,10 @@ impl<'a> Running<'a> {
 
     pub fn begin(&mut self, stage: Stage) {
         self.stage = stage;
+        if stage == Stage::Workload && self.board.current_step() == 0 {
+            // A first step that waits for time counts from here.
+            self.step_since = (0, Instant::now());
+        }
         self.emit(What::Stage { stage });
     }
 

@@ -17,12 +17,15 @@ pub fn default_jobs() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
 }
 
-/// A folder for a new campaign, with what `resume` needs in it.
+/// A folder for a new campaign that makes sense, with what `resume` needs in it.
 pub fn create_store(
     root: &Path,
     spec: &CampaignSpec,
     prepared: &Prepared,
 ) -> anyhow::Result<Store> {
+    let nodes: Vec<String> = prepared.target.nodes.iter().map(|n| n.name.clone()).collect();
+    let bad = |e: LabError| BadInput(e.to_string());
+    temblor_lab::check(spec, &prepared.catalog, &nodes).map_err(bad)?;
     let store = Store::create(root, spec, &stamp())?;
     store.write_catalog(&prepared.catalog)?;
     Ok(store)

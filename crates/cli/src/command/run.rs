@@ -20,19 +20,6 @@ pub fn run(root: &Path, args: &RunArgs) -> anyhow::Result<Exit> {
 }
 
 fn spec(args: &RunArgs, prepared: &Prepared) -> anyhow::Result<CampaignSpec> {
-    let known: Vec<&str> = temblor_explore::policy::names().collect();
-    if !known.contains(&args.policy.as_str()) {
-        let text = format!(
-            "there is no policy `{}`; choose {}",
-            args.policy,
-            known.join(", ")
-        );
-        return Err(BadInput(text).into());
-    }
-    for fault in &args.faults {
-        let kind = fault.parse::<temblor_explore::policy::FaultKind>();
-        kind.map_err(|e| BadInput(e.to_string()))?;
-    }
     let plan = args.plan.as_deref().map(read_plan).transpose()?;
     Ok(CampaignSpec {
         format: CampaignSpec::FORMAT,

@@ -7,7 +7,8 @@ use crate::program::Turn;
 
 fn plans(args: &[&str]) -> Vec<Plan> {
     let mini = Mini::new();
-    mini.run(&Mini::campaign(args));
+    let output = mini.run(&Mini::campaign(args));
+    assert!([0, 1, 2].contains(&output.code), "{output:#?}");
     mini.plans()
 }
 

@@ -14,15 +14,13 @@ const SOURCES: [(&str, &str); 2] = [
     ("Workload.java", include_str!("mini/src/mini/Workload.java")),
 ];
 /// Few, quick, deterministic: the same hits in every clean run.
-const BRIEF: [&str; 12] = [
+const BRIEF: [&str; 10] = [
     "--baselines",
     "1",
     "--confirm",
     "0",
     "--confirm-unwarped",
     "0",
-    "--jobs",
-    "1",
     "--delay",
     "3s",
     "--sites",
@@ -82,10 +80,9 @@ impl Mini {
         path.display().to_string()
     }
 
-    /// `temblor ARGS` with this store; `mini` stands for the target's folder.
+    /// `temblor ARGS` in this folder, so with its store; `mini` stands for the target's folder.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(temblor());
-        command.arg("--store").arg(self.store());
         for arg in args {
             match *arg {
                 "mini" => command.arg(self.target()),
@@ -108,7 +105,8 @@ impl Mini {
 
     /// The arguments of a short campaign on the target.
     pub fn campaign<'a>(args: &[&'a str]) -> Vec<&'a str> {
-        [&["run", "mini"], &BRIEF[..], args].concat()
+        let jobs: &[&str] = if args.contains(&"--jobs") { &[] } else { &["--jobs", "1"] };
+        [&["run", "mini"], &BRIEF[..], jobs, args].concat()
     }
 
     /// The newest campaign's folder.

@@ -5,6 +5,17 @@ use crate::program::Turn;
 
 const SYNC: &str = "mini.Node.put(String,String)>java.io.FileDescriptor.sync#0";
 
+/// The bug of the target: the exception is swallowed, the value is lost.
+const LOST_WRITE: &str = r#"
+[[step]]
+fault = { kind = "throw", exception = "java.io.IOException" }
+
+[step.when]
+at = "hit"
+site = "mini.Node.write(FileOutputStream,String)>java.io.FileOutputStream.write#0"
+nth = 2
+"#;
+
 fn plan(site: &str, nth: u32) -> String {
     format!(
         "[[step]]\nwhen = {{ at = \"hit\", site = \"{site}\", nth = {nth} }}\n\
@@ -80,7 +91,7 @@ fn plans_that_do_not_fit_are_refused_before_anything_runs() {
 fn a_bug_found_on_a_target_in_a_folder_is_shown_again_by_its_id() {
     let _turn = Turn::wait(2);
     let mini = Mini::new();
-    let file = mini.write("crash.toml", &plan(SYNC, 1));
+    let file = mini.write("lost.toml", LOST_WRITE);
     let args = Mini::campaign(&[
         "--policy", "replay", "--plan", &file, "--trials", "1", "--json",
     ]);

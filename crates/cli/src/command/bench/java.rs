@@ -45,7 +45,7 @@ pub fn compile(jdk: &Jdk, dir: &Path, name: &str, source: &str) -> anyhow::Resul
     Ok(())
 }
 
-/// Figures a program printed, one `name value` a line.
+/// Figures a program printed, one `name value` (or only a value) a line.
 pub fn figures(command: &mut Command) -> anyhow::Result<Vec<(String, f64)>> {
     let done = command.output().context("could not start java")?;
     let text = String::from_utf8_lossy(&done.stdout);
@@ -56,7 +56,7 @@ pub fn figures(command: &mut Command) -> anyhow::Result<Vec<(String, f64)>> {
         );
     }
     let figure = |line: &str| {
-        let (name, value) = line.rsplit_once(' ')?;
+        let (name, value) = line.rsplit_once(' ').unwrap_or(("", line));
         Some((name.to_string(), value.parse().ok()?))
     };
     Ok(text.lines().filter_map(figure).collect())

@@ -19,7 +19,7 @@ const UP_LIMIT: Duration = Duration::from_secs(60);
 pub fn measure(prepared: &Prepared, rounds: usize) -> anyhow::Result<Measure> {
     let scratch = Scratch::new("bench-startup")?;
     let hooks = scratch.path().join("hooks");
-    let bytes = temblor_model::hooks::encode(&prepared.catalog, true, |_| true);
+    let bytes = temblor_model::hooks::encode(&prepared.catalog, false, |_| true);
     std::fs::write(&hooks, bytes)?;
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for round in 0..rounds {

@@ -16,6 +16,8 @@ public final class Workload {
     private long id;
     private int ok;
     private int failed;
+    private int wrong;
+    private boolean stored;
 
     private Workload(String[] args) {
         client = args[0];
@@ -34,25 +36,29 @@ public final class Workload {
         }
         Workload work = new Workload(args);
         for (int i = 0; i < ROUNDS; i++) {
-            work.operation("put", "k" + i, "put " + work.client + i + " v" + i);
-            work.operation("get", "k" + i, "get " + work.client + i);
+            work.operation("put", "k" + i, "put " + work.client + i + " v" + i, "ok");
+            work.operation("get", "k" + i, "get " + work.client + i, "ok v" + i);
         }
-        System.out.printf("{\"client\":\"%s\",\"ok\":%d,\"fail\":%d,\"timeout\":0,\"wrong\":0}%n",
-                work.client, work.ok, work.failed);
+        System.out.printf("{\"client\":\"%s\",\"ok\":%d,\"fail\":%d,\"timeout\":0,\"wrong\":%d}%n",
+                work.client, work.ok, work.failed, work.wrong);
     }
 
-    private void operation(String op, String key, String request) {
+    private void operation(String op, String key, String request, String wanted) {
         id++;
         line(op, key, "invoke");
+        String ev = "fail";
         try {
-            boolean done = ask(request).startsWith("ok");
-            ok += done ? 1 : 0;
-            failed += done ? 0 : 1;
-            line(op, key, done ? "ok" : "fail");
+            String answer = ask(request);
+            boolean lost = stored && !answer.startsWith("fail");
+            ev = answer.equals(wanted) ? "ok" : lost ? "wrong" : "fail";
         } catch (IOException e) {
-            failed++;
-            line(op, key, "fail");
+            // Not done: what the line says already.
         }
+        stored = ev.equals("ok");
+        ok += ev.equals("ok") ? 1 : 0;
+        failed += ev.equals("fail") ? 1 : 0;
+        wrong += ev.equals("wrong") ? 1 : 0;
+        line(op, key, ev);
     }
 
     private String ask(String request) throws IOException {
