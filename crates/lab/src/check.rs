@@ -8,11 +8,7 @@ use crate::LabError;
 use crate::compile::{self, AnyFaults, Recording};
 
 /// Checks all of a campaign that needs no clean runs.
-pub fn check(
-    spec: &CampaignSpec,
-    catalog: &SiteCatalog,
-    nodes: &[String],
-) -> Result<(), LabError> {
+pub fn check(spec: &CampaignSpec, catalog: &SiteCatalog, nodes: &[String]) -> Result<(), LabError> {
     let known: Vec<&str> = policy::names().collect();
     if !known.contains(&spec.policy.as_str()) {
         let known = known.join(", ");
@@ -26,7 +22,11 @@ pub fn check(
     match &spec.plan {
         Some(plan) => {
             // Which faults a site may take changes nothing about whether the plan fits.
-            let any = AnyFaults { throw: true, crash: true, delay_ms: None };
+            let any = AnyFaults {
+                throw: true,
+                crash: true,
+                delay_ms: None,
+            };
             compile::board(plan, catalog, nodes, Recording::None, &any)?;
         }
         None if spec.policy == "replay" => {
@@ -45,7 +45,7 @@ pub(crate) fn site_pattern(text: &str) -> Result<Option<regex::Regex>, LabError>
         return Ok(None);
     }
     let pattern = regex::Regex::new(text);
-    pattern.map(Some).map_err(|e| {
-        LabError::Command(format!("`{text}` is not a pattern for site names: {e}"))
-    })
+    pattern
+        .map(Some)
+        .map_err(|e| LabError::Command(format!("`{text}` is not a pattern for site names: {e}")))
 }

@@ -1,5 +1,6 @@
 //! What was wrong with a clean run, in words a user can act on.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use temblor_model::bug::Outcome;
@@ -58,7 +59,10 @@ pub(crate) fn troubles(finished: &Finished, outcome: &Outcome, logs: &Path) -> V
                 signal,
             } if *code != Some(0) => {
                 let last = last_lines(&logs.join(format!("{client}.log")));
-                out.push(format!("client {client} ended {}{last}", how(*code, *signal)));
+                out.push(format!(
+                    "client {client} ended {}{last}",
+                    how(*code, *signal)
+                ));
             }
             What::Deadline { limit_ms } => {
                 out.push(format!("the workload was not done within {limit_ms} ms"));
@@ -70,6 +74,9 @@ pub(crate) fn troubles(finished: &Finished, outcome: &Outcome, logs: &Path) -> V
         .symptoms()
         .map(|s| format!("{}: {}", s.checker, s.summary));
     out.extend(symptoms);
+    // A node that dies at every start says the same each time.
+    let mut seen = BTreeSet::new();
+    out.retain(|line| seen.insert(line.clone()));
     out.truncate(12);
     out
 }
@@ -117,7 +124,12 @@ fn last_lines(log: &Path) -> String {
     let text = String::from_utf8_lossy(tail);
     let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-    said(&last.iter().map(|l| format!("\n    {l}")).collect::<String>())
+    said(
+        &last
+            .iter()
+            .map(|l| format!("\n    {l}"))
+            .collect::<String>(),
+    )
 }
 
 fn said(words: &str) -> String {

@@ -23,7 +23,12 @@ pub fn create_store(
     spec: &CampaignSpec,
     prepared: &Prepared,
 ) -> anyhow::Result<Store> {
-    let nodes: Vec<String> = prepared.target.nodes.iter().map(|n| n.name.clone()).collect();
+    let nodes: Vec<String> = prepared
+        .target
+        .nodes
+        .iter()
+        .map(|n| n.name.clone())
+        .collect();
     let bad = |e: LabError| BadInput(e.to_string());
     temblor_lab::check(spec, &prepared.catalog, &nodes).map_err(bad)?;
     let store = Store::create(root, spec, &stamp())?;

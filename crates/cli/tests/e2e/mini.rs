@@ -105,7 +105,11 @@ impl Mini {
 
     /// The arguments of a short campaign on the target.
     pub fn campaign<'a>(args: &[&'a str]) -> Vec<&'a str> {
-        let jobs: &[&str] = if args.contains(&"--jobs") { &[] } else { &["--jobs", "1"] };
+        let jobs: &[&str] = if args.contains(&"--jobs") {
+            &[]
+        } else {
+            &["--jobs", "1"]
+        };
         [&["run", "mini"], &BRIEF[..], jobs, args].concat()
     }
 
