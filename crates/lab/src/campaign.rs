@@ -249,12 +249,7 @@ impl<'a> Campaign<'a> {
     fn clean_run(&self, warp: f64) -> Result<Finished, LabError> {
         let plan = Plan::clean();
         let limits = Limits::first(self.setup.target.ready.within_ms);
-        let trial = self.number();
-        self.emit(CampaignEvent::TrialStarted {
-            trial,
-            purpose: Purpose::Baseline,
-            plan: plan.clone(),
-        });
+        let trial = self.announce(Purpose::Baseline, &plan);
         let finished = self.run_trial(trial, &plan, warp, Recording::All, limits, 0)?;
         let judgements = checker::judge_all(&finished.history, None, &self.checkers);
         let outcome = Outcome {
@@ -333,8 +328,16 @@ impl<'a> Campaign<'a> {
         warp: f64,
         clean: &Clean,
     ) -> Result<Outcome, LabError> {
-        let trial = self.number();
+        let trial = self.announce(purpose, plan);
         self.judged_trial_numbered(trial, purpose, plan, warp, clean)
+    }
+
+    /// Gives a trial its number and tells of it, before anything else happens to it.
+    fn announce(&self, purpose: Purpose, plan: &Plan) -> u64 {
+        let trial = self.number();
+        let plan = plan.clone();
+        self.emit(CampaignEvent::TrialStarted { trial, purpose, plan });
+        trial
     }
 
     fn judged_trial_numbered(
@@ -345,11 +348,6 @@ impl<'a> Campaign<'a> {
         warp: f64,
         clean: &Clean,
     ) -> Result<Outcome, LabError> {
-        self.emit(CampaignEvent::TrialStarted {
-            trial,
-            purpose,
-            plan: plan.clone(),
-        });
         let baseline = clean.at(warp);
         let limits = Limits::derive(baseline, plan, warp);
         let finished =
@@ -436,8 +434,8 @@ impl<'a> Campaign<'a> {
                 let Some((order, plan)) = search.next(self.spec.trials) else {
                     return Ok(());
                 };
-                // Under the lock: trial numbers follow the order of plans.
-                (order, self.number(), plan)
+                // Under the lock: numbers, and their news in the store, follow the order of plans.
+                (order, self.announce(Purpose::Search, &plan), plan)
             };
             let warp = clean.baseline.warp;
             let outcome = self.judged_trial_numbered(trial, Purpose::Search, &plan, warp, clean)?;
@@ -448,10 +446,18 @@ impl<'a> Campaign<'a> {
         }
     }
 
+    /// By id from the usual store; from any other by the bug's folder.
+    fn replay_command(&self, id: &str) -> String {
+        match self.dir.starts_with("store") {
+            true => format!("./temblor replay {id}"),
+            false => format!("./temblor replay {}", self.dir.join("bugs").join(id).display()),
+        }
+    }
+
     fn summary(&self, tally: &Tally, bugs: &Bugs, interrupted: bool) -> Summary {
         let line = |bug: Bug| BugLine {
             report: format!("bugs/{}/report.html", bug.id),
-            replay: format!("./temblor replay {}", bug.id),
+            replay: self.replay_command(&bug.id),
             confirmed: confirmed(&bug),
             id: bug.id,
             signature: bug.signature,

@@ -50,7 +50,7 @@ pub enum LabError {
     Command(String),
     #[error(
         "the target fails without any fault, so no fault can be judged:\n{what}\n\
-         see {folder}; run it again with `--warp off` if it is only too slow for virtual time"
+         see {folder}"
     )]
     Baseline { what: String, folder: PathBuf },
     #[error("ended on request")]

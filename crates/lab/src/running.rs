@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use temblor_cluster::cell::{Cell, ExitNotice, ProbeAnswer, ProbeSpec, ProcId};
+use temblor_cluster::cell::{Cell, CellError, ExitNotice, ProbeAnswer, ProbeSpec, ProcId};
 use temblor_cluster::start::{self, Extra, TrialPlace};
 use temblor_cluster::tail::{ClientLine, LogTail, OpTail};
 use temblor_cluster::target::{Check, Client, Node};
@@ -203,8 +203,8 @@ impl<'a> Running<'a> {
             return Err(LabError::Interrupted);
         }
         if self.cell.is_gone() {
-            let text = "the trial's cell ended by itself: its init was killed".to_string();
-            return Err(LabError::Command(text));
+            let dir = self.cell.dir().to_path_buf();
+            return Err(LabError::Cell(CellError::Gone { dir }));
         }
         self.take_in();
         self.do_due()?;
@@ -435,6 +435,17 @@ impl<'a> Running<'a> {
             }
         }
         Ok(all || self.nodes.iter().all(|n| n.ready))
+    }
+
+    /// Whether every node that runs says that it serves, now.
+    pub fn all_serve(&self) -> Result<bool, LabError> {
+        let ready = &self.setup.target.ready;
+        for i in 0..self.nodes.len() {
+            if self.nodes[i].process.is_some() && !expected(ready, &self.ask(i, ready)?) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn ask(&self, node: usize, check: &Check) -> Result<ProbeAnswer, LabError> {

@@ -209,6 +209,8 @@ fn stages(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<bool, LabEr
     running.heal_all()?;
     running.begin(Stage::Recovery);
     await_ready(running, spec.limits.recovery)?;
+    await_service(running, spec.limits.recovery)?;
+    running.ask_health()?;
     Ok(all_ready)
 }
 
@@ -225,6 +227,15 @@ fn await_ready(running: &mut Running<'_>, limit: Duration) -> Result<bool, LabEr
             return Ok(false);
         }
     }
+}
+
+/// Until every node that runs serves, those too that were ready all along, or the time is up.
+fn await_service(running: &mut Running<'_>, limit: Duration) -> Result<(), LabError> {
+    let deadline = Instant::now() + limit;
+    while !running.all_serve()? && Instant::now() < deadline {
+        running.turn(TURN)?;
+    }
+    Ok(())
 }
 
 /// Until all clients are done or the time is up; thread dumps where operations stick.

@@ -9,6 +9,8 @@
 //! - A node that was started and is neither ready nor gone when the lab stops fails, if it had
 //!   twice the longest time to readiness after the last delay or pause was over. One that had
 //!   less time is unknown.
+//! - A node that was ready, lives, and says after healing and the recovery window that it does not
+//!   serve fails, under the same condition.
 
 use temblor_model::bug::{Judgement, Symptom};
 use temblor_model::event::{Event, Stage, What};
@@ -42,7 +44,7 @@ impl Checker for Crash {
             match &life.exit {
                 Some(exit) if exit.at_us < trial.stopping_us => trial.exited(&life, exit),
                 _ if life.ready_us.is_none() => trial.never_ready(&life),
-                _ => {}
+                _ => trial.serves_again(&life),
             }
         }
         conclude(self.name(), trial.symptoms, &trial.reasons)
@@ -164,6 +166,35 @@ impl Trial<'_> {
             life,
             self.effects.stop_us,
             format!("{node} was never ready{again}: {waited_ms} ms were not enough"),
+        );
+    }
+
+    /// Ready once; the last it said of itself, when everything was healed, must be that it serves.
+    fn serves_again(&mut self, life: &Life) {
+        let Some(healed_us) = stage_us(self.history, Stage::Recovery) else { return };
+        let said = self.history.events.iter().rev().find_map(|event| match &event.what {
+            What::Health { node, ok, answer } if *node == life.node => {
+                (event.at_us >= healed_us).then_some((*ok, answer))
+            }
+            _ => None,
+        });
+        let Some((false, answer)) = said else { return };
+        let busy = self.effects.injected.iter().map(|i| i.until_us);
+        let since = busy.fold(healed_us, u64::max);
+        let waited_ms = self.effects.stop_us.saturating_sub(since) / 1_000;
+        let node = &life.node;
+        if waited_ms < 2 * self.effects.ready_ms {
+            self.reasons.push(format!(
+                "{node} did not serve again, but had only {waited_ms} ms for it"
+            ));
+            return;
+        }
+        let role = self.effects.role(node);
+        self.fail(
+            format!("{role} does not serve again after everything was healed"),
+            life,
+            self.effects.stop_us,
+            format!("{node} still says after {waited_ms} ms: {answer}"),
         );
     }
 
