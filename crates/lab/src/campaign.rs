@@ -336,7 +336,11 @@ impl<'a> Campaign<'a> {
     fn announce(&self, purpose: Purpose, plan: &Plan) -> u64 {
         let trial = self.number();
         let plan = plan.clone();
-        self.emit(CampaignEvent::TrialStarted { trial, purpose, plan });
+        self.emit(CampaignEvent::TrialStarted {
+            trial,
+            purpose,
+            plan,
+        });
         trial
     }
 
@@ -450,7 +454,10 @@ impl<'a> Campaign<'a> {
     fn replay_command(&self, id: &str) -> String {
         match self.dir.starts_with("store") {
             true => format!("./temblor replay {id}"),
-            false => format!("./temblor replay {}", self.dir.join("bugs").join(id).display()),
+            false => format!(
+                "./temblor replay {}",
+                self.dir.join("bugs").join(id).display()
+            ),
         }
     }
 

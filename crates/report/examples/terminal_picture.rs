@@ -6,6 +6,8 @@ use std::io::Read;
 fn main() {
     let title = std::env::args().nth(1).unwrap_or_default();
     let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).expect("standard input is text");
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .expect("standard input is text");
     print!("{}", temblor_report::terminal_svg(&text, &title));
 }

@@ -171,13 +171,20 @@ impl Trial<'_> {
 
     /// Ready once; the last it said of itself, when everything was healed, must be that it serves.
     fn serves_again(&mut self, life: &Life) {
-        let Some(healed_us) = stage_us(self.history, Stage::Recovery) else { return };
-        let said = self.history.events.iter().rev().find_map(|event| match &event.what {
-            What::Health { node, ok, answer } if *node == life.node => {
-                (event.at_us >= healed_us).then_some((*ok, answer))
-            }
-            _ => None,
-        });
+        let Some(healed_us) = stage_us(self.history, Stage::Recovery) else {
+            return;
+        };
+        let said = self
+            .history
+            .events
+            .iter()
+            .rev()
+            .find_map(|event| match &event.what {
+                What::Health { node, ok, answer } if *node == life.node => {
+                    (event.at_us >= healed_us).then_some((*ok, answer))
+                }
+                _ => None,
+            });
         let Some((false, answer)) = said else { return };
         let busy = self.effects.injected.iter().map(|i| i.until_us);
         let since = busy.fold(healed_us, u64::max);

@@ -2,8 +2,9 @@
 //!
 //! The order makes a short campaign worth its trials. Rounds, each complete before the next:
 //!
-//! 1. a sample: one of each kind of fault per method, in steady state (the middle hit), the
-//!    methods that only one node runs first: nobody else can make up for that node;
+//! 1. a sample: one of each kind of fault per method, in its most frequent context, in steady
+//!    state (the middle hit), the methods that only one node runs first: nobody else can make up
+//!    for that node;
 //! 2. one of each kind of fault per context, on one node, at the first hit;
 //! 3. the same on the other nodes (a cluster's nodes are alike, so they come later);
 //! 4. the same at the middle and the last hit of the baselines, on the first node;
@@ -43,6 +44,8 @@ struct Injection {
     typical: bool,
     /// Only one node reaches the context.
     one_node: bool,
+    /// How often baselines hit the context, on whichever node most.
+    hits: u32,
 }
 
 /// Where an injection stands: round, site, and its place among the site's.
@@ -93,7 +96,10 @@ fn sample(rounds: &mut [Round], draw: &mut Draw) -> Vec<Injection> {
         }
     }
     let mut chosen: Vec<(bool, Place)> = Vec::new();
-    for ((shared, _), places) in groups {
+    for ((shared, _), mut places) in groups {
+        let hits = |&(r, site, i): &Place| rounds[r][&site][i].hits;
+        let most = places.iter().map(hits).max();
+        places.retain(|place| Some(hits(place)) == most);
         chosen.push((shared, places[draw.below(places.len())]));
     }
     draw.shuffle(&mut chosen);
@@ -126,6 +132,7 @@ fn spread(
         n => steady[draw.below(n)],
     };
     let one_node = context.nodes.len() == 1;
+    let most_hits = context.nodes.iter().map(|n| n.hits).max().unwrap_or(1);
     let mut put = |round: usize, node: Option<&str>, nth: u32, typical: bool| {
         let when = Trigger::Hit {
             site: context.site.clone(),
@@ -139,6 +146,7 @@ fn spread(
             fault: fault.clone(),
             typical,
             one_node,
+            hits: most_hits,
         });
     };
     let sampled = first == 0;
@@ -158,9 +166,9 @@ fn spread(
     }
 }
 
-/// The middle and the last of `hits`, where they are not the first.
+/// The first of the second half and the last of `hits`, where they are not the first of all.
 fn later_hits(hits: u32) -> Vec<u32> {
-    let mut nths = vec![hits.div_ceil(2), hits];
+    let mut nths = vec![hits / 2 + 1, hits];
     nths.retain(|&nth| nth > 1);
     nths.dedup();
     nths
