@@ -33,7 +33,7 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
         jdk_sites: false,
         coverage: false,
         baselines: 4,
-        confirm: 2,
+        confirm: 3,
         confirm_unwarped: 1,
         plan: None,
     };
