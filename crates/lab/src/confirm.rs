@@ -19,7 +19,7 @@ use crate::campaign::{Campaign, Clean, lock};
 /// Replays on the real clock that run side by side; they mostly sleep.
 const REAL_CLOCK_JOBS: u32 = 3;
 
-/// What became of a signature.
+/// What became of a cause.
 enum State {
     Confirming {
         trials: Vec<u64>,
@@ -29,9 +29,9 @@ enum State {
     Found(Box<Bug>),
 }
 
-/// All signatures of a campaign.
+/// What failed in a campaign, by cause: the known bug it matches, else its signature.
 pub(crate) struct Bugs {
-    by_signature: Mutex<BTreeMap<String, State>>,
+    by_cause: Mutex<BTreeMap<String, State>>,
     failure: Mutex<Option<LabError>>,
     real_clock: Mutex<u32>,
     real_clock_free: Condvar,
@@ -40,6 +40,9 @@ pub(crate) struct Bugs {
 /// A failing trial on its way to being a bug.
 struct Candidate {
     signature: Signature,
+    known: Option<String>,
+    /// The known bug, else the signature's text.
+    cause: String,
     plan: Plan,
     outcome: Outcome,
 }
@@ -55,9 +58,12 @@ struct Replays {
 
 impl Bugs {
     pub fn new(found: Vec<Bug>) -> Bugs {
-        let state = |bug: Bug| (bug.signature.clone(), State::Found(Box::new(bug)));
+        let state = |bug: Bug| {
+            let cause = bug.known.clone().unwrap_or_else(|| bug.signature.clone());
+            (cause, State::Found(Box::new(bug)))
+        };
         Bugs {
-            by_signature: Mutex::new(found.into_iter().map(state).collect()),
+            by_cause: Mutex::new(found.into_iter().map(state).collect()),
             failure: Mutex::new(None),
             real_clock: Mutex::new(0),
             real_clock_free: Condvar::new(),
@@ -66,7 +72,7 @@ impl Bugs {
 
     /// Bugs in the order of the trials that found them.
     pub fn all(&self) -> Vec<Bug> {
-        let states = lock(&self.by_signature);
+        let states = lock(&self.by_cause);
         let mut bugs: Vec<Bug> = states
             .values()
             .filter_map(|s| match s {
@@ -79,7 +85,7 @@ impl Bugs {
     }
 
     pub fn unconfirmed(&self) -> u64 {
-        let states = lock(&self.by_signature);
+        let states = lock(&self.by_cause);
         states
             .values()
             .filter(|s| matches!(s, State::Unconfirmed))
@@ -106,11 +112,15 @@ impl Bugs {
         let Some(signature) = triage::signature(&outcome) else {
             return Ok(());
         };
-        if !self.is_new(campaign, &signature, outcome.trial) {
+        let known = known(campaign, &outcome);
+        let cause = known.clone().unwrap_or_else(|| signature.text.clone());
+        if !self.is_new(campaign, &cause, &signature, outcome.trial) {
             return Ok(());
         }
         let candidate = Arc::new(Candidate {
             signature,
+            known,
+            cause,
             plan,
             outcome,
         });
@@ -223,14 +233,23 @@ impl Bugs {
     }
 
     /// Notes the trial under its signature; true for whoever came first.
-    fn is_new(&self, campaign: &Campaign<'_>, signature: &Signature, trial: u64) -> bool {
-        let mut states = lock(&self.by_signature);
-        match states.get_mut(&signature.text) {
+    fn is_new(
+        &self,
+        campaign: &Campaign<'_>,
+        cause: &str,
+        signature: &Signature,
+        trial: u64,
+    ) -> bool {
+        let mut states = lock(&self.by_cause);
+        if let Some(State::Unconfirmed) = states.get(&signature.text) {
+            return false;
+        }
+        match states.get_mut(cause) {
             None => {
                 let state = State::Confirming {
                     trials: vec![trial],
                 };
-                states.insert(signature.text.clone(), state);
+                states.insert(cause.to_string(), state);
                 true
             }
             Some(State::Confirming { trials }) => {
@@ -261,7 +280,11 @@ impl Bugs {
 
     fn give_up(&self, campaign: &Campaign<'_>, candidate: &Candidate, c: Confirmation) {
         let signature = candidate.signature.text.clone();
-        lock(&self.by_signature).insert(signature.clone(), State::Unconfirmed);
+        let mut states = lock(&self.by_cause);
+        // Another way to the same known bug may do better.
+        states.remove(&candidate.cause);
+        states.insert(signature.clone(), State::Unconfirmed);
+        drop(states);
         campaign.emit(CampaignEvent::NotConfirmed {
             trial: candidate.outcome.trial,
             signature,
@@ -273,33 +296,40 @@ impl Bugs {
     fn found(&self, campaign: &Campaign<'_>, candidate: &Candidate, confirmed: Confirmation) {
         let Candidate {
             signature,
+            known,
+            cause,
             plan,
             outcome,
         } = candidate;
-        let mut states = lock(&self.by_signature);
-        let trials = match states.get(&signature.text) {
+        let mut states = lock(&self.by_cause);
+        let trials = match states.get(cause) {
             Some(State::Confirming { trials }) => trials.clone(),
             _ => vec![outcome.trial],
-        };
-        let symptoms: Vec<_> = triage::symptoms(outcome).into_iter().cloned().collect();
-        let facts = BugFacts {
-            fired: &outcome.fired,
-            symptoms: &symptoms,
         };
         let bug = Bug {
             format: 1,
             id: signature.id.clone(),
             title: triage::title(outcome),
-            known: triage::match_known(facts, &campaign.known).map(str::to_string),
+            known: known.clone(),
             plan: plan.clone(),
-            symptoms,
+            symptoms: triage::symptoms(outcome).into_iter().cloned().collect(),
             fired: outcome.fired.clone(),
             trials,
             confirmed,
             signature: signature.text.clone(),
         };
-        states.insert(signature.text.clone(), State::Found(Box::new(bug.clone())));
+        states.insert(cause.clone(), State::Found(Box::new(bug.clone())));
         drop(states);
         campaign.emit(CampaignEvent::BugFound { bug });
     }
+}
+
+/// The target's own name for what a failing trial shows.
+fn known(campaign: &Campaign<'_>, outcome: &Outcome) -> Option<String> {
+    let symptoms: Vec<_> = triage::symptoms(outcome).into_iter().cloned().collect();
+    let facts = BugFacts {
+        fired: &outcome.fired,
+        symptoms: &symptoms,
+    };
+    triage::match_known(facts, &campaign.known).map(str::to_string)
 }
