@@ -463,7 +463,13 @@ impl<'a> Campaign<'a> {
 
     fn summary(&self, tally: &Tally, bugs: &Bugs, interrupted: bool) -> Summary {
         let line = |bug: Bug| BugLine {
-            report: format!("bugs/{}/report.html", bug.id),
+            report: self
+                .dir
+                .join("bugs")
+                .join(&bug.id)
+                .join("report.html")
+                .display()
+                .to_string(),
             replay: self.replay_command(&bug.id),
             confirmed: confirmed(&bug),
             id: bug.id,

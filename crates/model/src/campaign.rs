@@ -155,7 +155,7 @@ pub struct BugLine {
     pub known: Option<String>,
     pub title: String,
     pub plan: Plan,
-    /// Path of the report, relative to where the store is.
+    /// Path of the report, from where the campaign was started.
     pub report: String,
     /// The command that shows it again.
     pub replay: String,

@@ -343,6 +343,9 @@ pub fn summary_lines(summary: &Summary, paint: Paint) -> Vec<String> {
             summary.fired, summary.unreached, summary.unknown, summary.unconfirmed
         ),
     ];
+    if let Some((covered, of)) = summary.covered {
+        lines.push(format!("  {covered} of {of} basic blocks covered"));
+    }
     let style = match summary.bugs.is_empty() {
         true => Style::Good,
         false => Style::Bad,
@@ -354,26 +357,25 @@ pub fn summary_lines(summary: &Summary, paint: Paint) -> Vec<String> {
             .render(UNBOUNDED, paint),
     );
     for bug in &summary.bugs {
-        let known = bug.known.as_ref();
-        let known = known.map_or(String::new(), |k| format!("  known: {}", escape::line(k)));
         lines.push(String::new());
         lines.push(
             Line::default()
                 .with(Style::Bad, format!("  {}  ", escape::line(&bug.id)))
                 .with(Style::Bold, escape::line(&bug.title))
-                .with(Style::Dim, known)
                 .render(UNBOUNDED, paint),
         );
-        for (name, value) in [
-            ("confirmed", &bug.confirmed),
-            ("plan", &short_plan(&bug.plan)),
-            ("report", &bug.report),
-            ("replay", &bug.replay),
-        ] {
+        let known = bug.known.as_ref().map(|known| ("known", known.clone()));
+        let rows = [
+            ("confirmed", bug.confirmed.clone()),
+            ("plan", short_plan(&bug.plan)),
+            ("report", bug.report.clone()),
+            ("replay", bug.replay.clone()),
+        ];
+        for (name, value) in known.into_iter().chain(rows) {
             lines.push(
                 Line::default()
                     .with(Style::Dim, format!("    {name:<10}"))
-                    .with(Style::Plain, escape::line(value))
+                    .with(Style::Plain, escape::line(&value))
                     .render(UNBOUNDED, paint),
             );
         }

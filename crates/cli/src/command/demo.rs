@@ -63,11 +63,8 @@ fn conclude(summary: &Summary, planted: usize) -> Exit {
         "demo: search alone found {found} of the {planted} planted bugs (the others need several \
          faults, partitions or more trials)."
     );
-    for bug in &summary.bugs {
-        eprintln!("  report  {}/{}", summary.store, bug.report);
-        eprintln!("  replay  {} --times 5", bug.replay);
-    }
-    eprintln!("  all     {}/campaign.html", summary.store);
+    eprintln!("  try     ./temblor replay BUG --times 5");
+    eprintln!("  look    {}/campaign.html", summary.store);
     match found >= PLANTED_BUGS_TO_FIND {
         true => Exit::Pass,
         false => {
