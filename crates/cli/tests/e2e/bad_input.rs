@@ -96,7 +96,7 @@ fn check_baseline_error(mini: &Mini, words: &[&str]) {
         .stderr
         .rsplit_once("\nsee ")
         .expect("where the logs are");
-    let named = mini.folder().join(named.split(';').next().unwrap());
+    let named = mini.folder().join(named.lines().next().unwrap());
     assert!(named.join("n1.log").is_file(), "logs are kept: {output:#?}");
 }
 
