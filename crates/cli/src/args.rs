@@ -47,7 +47,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct DemoArgs {
     /// Trials of the search.
-    #[arg(long, default_value_t = 40)]
+    #[arg(long, default_value_t = 32)]
     pub trials: u64,
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
