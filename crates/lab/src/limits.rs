@@ -15,6 +15,8 @@ const SLACK: u32 = 3;
 const FLOOR_MS: u64 = 1_500;
 /// Time-outs, elections and retries that follow a fault. Virtual milliseconds.
 const REACTION_MS: u64 = 60_000;
+/// Elections and catching up once everything is healed. Virtual milliseconds.
+const RECOVERY_MS: u64 = 35_000;
 
 /// How long each stage of a trial may take, in real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ impl Limits {
         Limits {
             ready: ready + virtual_ms(plan.added_ms()),
             workload: real(baseline.workload_ms) + floor + reaction,
-            recovery: ready + virtual_ms(REACTION_MS),
+            recovery: ready + virtual_ms(RECOVERY_MS),
         }
     }
 }
