@@ -289,6 +289,25 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_does_not_serve_after_healing_fails_if_it_had_the_time() {
+        let fault = "up\n 300 fired n1 t throw java.io.IOException\n 900 stage recovery";
+        let said = "another node does not serve again after everything was healed";
+        for (end, expected) in [
+            ("60000 health n3 bad\n 60001 stage stop", said),
+            ("60000 health n3 ok\n 60001 stage stop", "pass"),
+            ("901 health n3 bad\n 902 stage stop", "unknown"),
+        ] {
+            check(&format!("{fault}\n {end}"), &[expected]);
+        }
+        // What it said before the healing does not count.
+        check(
+            "up\n 300 fired n1 t throw java.io.IOException\n 800 health n3 bad\n \
+             900 stage recovery\n 60001 stage stop",
+            &["pass"],
+        );
+    }
+
+    #[test]
     fn a_node_that_exits_by_itself_fails_whatever_its_code() {
         for (how, said) in [
             ("code 0", "code 0"),
