@@ -23,8 +23,9 @@ use temblor_agent::rewrite::{Bounds, rewrite};
 use temblor_classfile::ClassFile;
 use temblor_model::board::spec::BoardSpec;
 use temblor_model::board::view::Board;
+use temblor_model::catalog::{ClassEntry, MethodBlocks, SiteCatalog};
 use temblor_model::hooks::{self, HookTable};
-use temblor_model::site::{ClassEntry, MethodBlocks, Site, SiteCatalog, SiteKind};
+use temblor_model::site::{Site, SiteKind};
 
 /// Class name to "linked" or the error that linking gave.
 type Verdicts = BTreeMap<String, String>;
@@ -85,6 +86,7 @@ fn site(id: usize, (class, method, desc): (&str, &str, &str), pc: u16) -> Site {
         callee: String::new(),
         exceptions: vec![],
         io: None,
+        ..Site::default()
     }
 }
 

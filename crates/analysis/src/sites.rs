@@ -7,7 +7,8 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use temblor_classfile::{ClassFile, Invoke, InvokeKind, Method, class_hash};
-use temblor_model::site::{ClassEntry, Diagnostic, Io, MethodBlocks, Site, SiteCatalog, SiteKind};
+use temblor_model::catalog::{ClassEntry, Diagnostic, MethodBlocks, SiteCatalog};
+use temblor_model::site::{Io, Site, SiteKind};
 
 use crate::Request;
 use crate::io;
@@ -24,16 +25,16 @@ pub fn find(
 ) -> SiteCatalog {
     let mut finder = Finder {
         prefixes: request
+            .settings
             .packages
             .iter()
             .map(|p| p.replace('.', "/"))
             .collect(),
-        families: request
-            .exceptions
+        families: ["java.io.IOException".to_string()]
             .iter()
             .map(|e| e.replace('.', "/"))
             .collect(),
-        calls: &request.calls,
+        calls: &request.settings.calls,
         world,
         sites: Vec::new(),
         entries: Vec::new(),
@@ -149,6 +150,7 @@ impl Finder<'_> {
                 callee,
                 exceptions,
                 io,
+                ..Site::default()
             });
         }
         Ok(())
@@ -228,6 +230,7 @@ impl Finder<'_> {
                         medium: *medium,
                         direction: *direction,
                     }),
+                    ..Site::default()
                 });
             }
             if self.seen.insert(class_name.to_string()) {
@@ -259,6 +262,7 @@ impl Finder<'_> {
             sites: self.sites,
             classes: self.entries,
             block_count,
+            ..SiteCatalog::default()
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use jimage_rs::JImage;
 use rustc_hash::FxHashMap;
-use temblor_model::site::Diagnostic;
+use temblor_model::catalog::Diagnostic;
 
 /// A class file larger than this is no class file.
 const MAX_CLASS_BYTES: u64 = 16 << 20;

@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use temblor_classfile::{ClassFile, access};
-use temblor_model::site::Diagnostic;
+use temblor_model::catalog::Diagnostic;
 
 use crate::source::{ClassBytes, JdkClasses};
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use temblor_analysis::{Request, analyze};
-use temblor_model::site::{Site, SiteCatalog, SiteKind};
+use temblor_model::catalog::SiteCatalog;
+use temblor_model::site::{Site, SiteKind};
 
 /// The JDK the fixtures are compiled and resolved with.
 fn jdk() -> PathBuf {
@@ -44,10 +45,11 @@ fn compile(to: &Path) {
 
 fn catalog(class_path: Vec<PathBuf>) -> (SiteCatalog, Vec<String>) {
     let request = Request::new(class_path, &jdk(), vec!["fixture.".into()]);
-    let (catalog, diagnostics) = analyze(&request).expect("the fixtures can be read");
+    let analysis = analyze(&request).expect("the fixtures can be read");
     (
-        catalog,
-        diagnostics
+        analysis.catalog,
+        analysis
+            .diagnostics
             .into_iter()
             .map(|d| format!("{}: {}", d.place, d.message))
             .collect(),
@@ -133,7 +135,7 @@ fn jdk_sites_are_entries_of_io_methods() {
         vec!["fixture.".into()],
     );
     request.jdk_sites = true;
-    let (catalog, _) = analyze(&request).unwrap();
+    let catalog = analyze(&request).unwrap().catalog;
     let entries: Vec<&Site> = catalog
         .sites
         .iter()

@@ -10,7 +10,7 @@ use temblor_explore::triage::KnownPattern;
 use temblor_lab::Setup;
 use temblor_lab::compile::AnyFaults;
 use temblor_model::campaign::CampaignSpec;
-use temblor_model::site::{Diagnostic, SiteCatalog};
+use temblor_model::catalog::{Diagnostic, SiteCatalog};
 
 use crate::exit::BadInput;
 
@@ -60,12 +60,12 @@ pub fn prepare(name: &str, jdk_sites: bool) -> anyhow::Result<Prepared> {
     );
     request.jdk_sites = jdk_sites;
     let began = std::time::Instant::now();
-    let (catalog, diagnostics) = temblor_analysis::analyze(&request)
+    let analysis = temblor_analysis::analyze(&request)
         .with_context(|| format!("{name} cannot be analysed"))?;
     Ok(Prepared {
         target: Arc::new(target),
-        catalog: Arc::new(catalog),
-        diagnostics,
+        catalog: Arc::new(analysis.catalog),
+        diagnostics: analysis.diagnostics,
         analysis_seconds: began.elapsed().as_secs_f64(),
     })
 }

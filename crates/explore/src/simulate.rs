@@ -3,9 +3,10 @@
 
 use regex::Regex;
 use temblor_model::bug::{FiredFault, Judgement, Outcome, Symptom, Verdict};
+use temblor_model::catalog::SiteCatalog;
 use temblor_model::history::{Baseline, Reached};
 use temblor_model::plan::{Fault, Plan, Trigger};
-use temblor_model::site::{Direction, Io, Medium, Site, SiteCatalog, SiteId, SiteKind};
+use temblor_model::site::{Direction, Io, Medium, Site, SiteId, SiteKind};
 
 use crate::policy::{FaultKind, Policy, Scope, build};
 
@@ -90,6 +91,7 @@ impl Simulated {
                 medium: Medium::Stream,
                 direction: Direction::Write,
             }),
+            ..Site::default()
         });
         id
     }

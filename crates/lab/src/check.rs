@@ -2,7 +2,7 @@
 
 use temblor_explore::policy::{self, FaultKind};
 use temblor_model::campaign::CampaignSpec;
-use temblor_model::site::SiteCatalog;
+use temblor_model::catalog::SiteCatalog;
 
 use crate::LabError;
 use crate::compile::{self, AnyFaults, Recording};

@@ -4,9 +4,10 @@ use temblor_model::board::spec::{
     BoardSpec, FaultKind, FaultSpec, StepSpec, TriggerKind, context_key,
 };
 use temblor_model::board::{ANY_FAULT, ANY_SITE, ARM_RECORD, ARM_SET, ARM_STEP};
+use temblor_model::catalog::SiteCatalog;
 use temblor_model::fnv64;
 use temblor_model::plan::{Fault, Plan, Trigger};
-use temblor_model::site::{Site, SiteCatalog};
+use temblor_model::site::Site;
 
 /// Processes of one node in one trial: its first, and restarts by the plan and by healing. A
 /// process that finds no slot on the board runs without the agent and says so.
@@ -320,6 +321,7 @@ mod tests {
             callee: "b.B.c".into(),
             exceptions: vec!["java.io.IOException".into()],
             io,
+            ..Site::default()
         };
         let io = Io {
             medium: Medium::Disk,
@@ -334,6 +336,7 @@ mod tests {
             sites,
             classes: vec![],
             block_count: 0,
+            ..SiteCatalog::default()
         }
     }
 

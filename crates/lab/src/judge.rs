@@ -2,9 +2,9 @@
 
 use temblor_explore::checker::{self, Checker};
 use temblor_model::bug::{FiredFault, Outcome, Verdict};
+use temblor_model::catalog::SiteCatalog;
 use temblor_model::event::What;
 use temblor_model::history::{Baseline, History};
-use temblor_model::site::SiteCatalog;
 
 use crate::trial::Finished;
 

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use temblor_cluster::cell::{Cell, CellSpec};
 use temblor_cluster::target::Target;
+use temblor_model::catalog::SiteCatalog;
 use temblor_model::event::{Stage, What};
 use temblor_model::history::{ClientRole, History};
 use temblor_model::plan::Plan;
-use temblor_model::site::SiteCatalog;
 
 use crate::LabError;
 use crate::board::BoardFile;

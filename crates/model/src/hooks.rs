@@ -3,7 +3,8 @@
 //! Written once per catalog, mapped by every node; finding a class is a binary search, because
 //! the agent is asked for every class a JVM loads. All numbers are little-endian.
 
-use crate::site::{SiteCatalog, SiteKind};
+use crate::catalog::SiteCatalog;
+use crate::site::SiteKind;
 
 const MAGIC: &[u8; 8] = b"TMBHOOK1";
 const HEADER: usize = 32;
@@ -305,7 +306,8 @@ impl<'a> Cursor<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::site::{ClassEntry, MethodBlocks, Site};
+    use crate::catalog::{ClassEntry, MethodBlocks};
+    use crate::site::Site;
 
     fn catalog() -> SiteCatalog {
         let site = |id, class: &str, pc| Site {
@@ -320,6 +322,7 @@ mod tests {
             callee: "x.Y.z".into(),
             exceptions: vec![],
             io: None,
+            ..Site::default()
         };
         let entry = |name: &str| ClassEntry {
             name: name.into(),
@@ -336,6 +339,7 @@ mod tests {
             sites: vec![site(0, "a/A", 7), site(1, "a/B", 3), site(2, "a/B", 9)],
             classes: vec![entry("a/A"), entry("a/B")],
             block_count: 6,
+            ..SiteCatalog::default()
         }
     }
 

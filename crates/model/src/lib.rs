@@ -6,11 +6,13 @@
 pub mod board;
 pub mod bug;
 pub mod campaign;
+pub mod catalog;
 pub mod event;
 pub mod history;
 pub mod hooks;
 pub mod op;
 pub mod plan;
+pub mod settings;
 pub mod site;
 
 /// FNV-1a over bytes: the one hash for names, contexts and class identity, stable everywhere.

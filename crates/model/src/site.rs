@@ -1,15 +1,18 @@
-//! Sites: the places in the code where a fault may happen, and the catalog that lists them.
+//! Sites: the places in the code where a fault may happen.
 
 use serde::{Deserialize, Serialize};
+
+use crate::catalog::{Guard, Reach};
 
 /// A site's index in its catalog: what the board and the agent speak.
 pub type SiteId = u32;
 
 /// Where the hook of a site stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SiteKind {
     /// Just before a call, inside the same try range.
+    #[default]
     Call,
     /// At the entry of a JDK method that does I/O, whoever calls it.
     Entry,
@@ -43,7 +46,7 @@ pub struct Io {
 }
 
 /// One place where a fault may happen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
     /// Index in the catalog; stable for the same class files.
     pub id: SiteId,
@@ -61,69 +64,44 @@ pub struct Site {
     pub callee: String,
     /// Exceptions the call can raise, most general first, with dots.
     pub exceptions: Vec<String>,
+    /// Why: where each of them comes from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<Origin>,
     /// Present where the call does I/O: then a delay makes sense too.
     pub io: Option<Io>,
+    /// What the I/O goes to, as far as it can be told: `file this.logFile`, `peer sock`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_target: Option<String>,
+    /// Some callers pass a stream that is in memory only; others do not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_memory: bool,
+    /// States of tasks in which the site is reached, nearest first; a few of many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<Reach>,
+    /// Regions and timeouts around it, nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guards: Vec<Guard>,
+    /// The group of guarded sites of its basic block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u32>,
 }
 
-/// The basic blocks of one method, for coverage.
+/// Where an exception of a site comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MethodBlocks {
-    pub method: String,
-    pub desc: String,
-    /// Id of the first block; the others follow in order.
-    pub first: u32,
-    pub pcs: Vec<u32>,
-}
-
-/// A class that is hooked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClassEntry {
-    /// Internal name, with slashes.
-    pub name: String,
-    /// Hash of the class bytes the analysis saw; 0 for JDK classes, which are retransformed.
-    pub hash: u64,
-    pub blocks: Vec<MethodBlocks>,
-}
-
-/// Everything the analysis found: what can be hooked.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SiteCatalog {
-    pub format: u32,
-    pub sites: Vec<Site>,
-    /// Classes with sites or blocks, sorted by name.
-    pub classes: Vec<ClassEntry>,
-    pub block_count: u32,
-}
-
-impl SiteCatalog {
-    pub const FORMAT: u32 = 1;
-
-    pub fn site(&self, id: SiteId) -> Option<&Site> {
-        self.sites.get(id as usize)
-    }
-
-    pub fn by_name(&self, name: &str) -> Option<&Site> {
-        self.sites.iter().find(|s| s.name == name)
-    }
-
-    /// Identity of the catalog: board, hooks file and store must agree on it.
-    pub fn hash(&self) -> u64 {
-        let mut hash = crate::fnv64(&self.block_count.to_le_bytes());
-        for class in &self.classes {
-            hash = crate::fnv64_from(hash, &class.hash.to_le_bytes());
-        }
-        for site in &self.sites {
-            hash = crate::fnv64_from(hash, site.name.as_bytes());
-            hash = crate::fnv64_from(hash, &site.pc.to_le_bytes());
-        }
-        hash
-    }
-}
-
-/// Something the analysis could not use; the rest was analysed all the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Diagnostic {
-    /// The jar, folder or class it is about.
+pub struct Origin {
+    /// With dots.
+    pub exception: String,
+    pub how: Raise,
+    /// `pkg.Class.method`, and the line where it is thrown if it is.
     pub place: String,
-    pub message: String,
+}
+
+/// How the analysis knows that an exception can be raised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Raise {
+    /// The callee has no body here and declares it.
+    Declared,
+    /// A body throws it and nothing on the way handles it.
+    Thrown,
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use temblor_model::board::spec::{BoardSpec, StepSpec, TriggerKind};
 use temblor_model::board::{ARM_RECORD, ARM_SET, ARM_STEP};
-use temblor_model::site::SiteCatalog;
+use temblor_model::catalog::SiteCatalog;
 
 use crate::jdk::{self, Jdk};
 use crate::questions::lab;

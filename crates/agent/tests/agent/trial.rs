@@ -11,8 +11,9 @@ use temblor_model::board::record::{Record, RecordWhat};
 use temblor_model::board::spec::{BoardSpec, FaultKind, FaultSpec, StepSpec, TriggerKind};
 use temblor_model::board::view::Board;
 use temblor_model::board::{ANY_SITE, ARM_STEP};
+use temblor_model::catalog::{ClassEntry, MethodBlocks, SiteCatalog};
 use temblor_model::hooks;
-use temblor_model::site::{ClassEntry, MethodBlocks, Site, SiteCatalog, SiteKind};
+use temblor_model::site::{Site, SiteKind};
 
 use crate::jdk::{self, Jdk};
 
@@ -129,6 +130,7 @@ fn site(
         callee: String::new(),
         exceptions: vec![],
         io: None,
+        ..Site::default()
     }
 }
 

@@ -12,9 +12,9 @@ mod space;
 
 use regex::Regex;
 use temblor_model::bug::Outcome;
+use temblor_model::catalog::SiteCatalog;
 use temblor_model::history::Baseline;
 use temblor_model::plan::Plan;
-use temblor_model::site::SiteCatalog;
 
 pub use exhaustive::Exhaustive;
 pub use random::Random;

@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 
 use temblor_model::bug::{Bug, Outcome};
 use temblor_model::campaign::{CampaignEvent, CampaignSpec, Purpose};
+use temblor_model::catalog::SiteCatalog;
 use temblor_model::event::Event;
 use temblor_model::history::Baseline;
 use temblor_model::plan::Plan;
-use temblor_model::site::SiteCatalog;
 
 pub use error::StoreError;
 pub use files::{LineFile, Lines};

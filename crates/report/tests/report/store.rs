@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use temblor_model::bug::Verdict;
 use temblor_model::campaign::{CampaignEvent, EventSink, Purpose};
+use temblor_model::catalog::SiteCatalog;
 use temblor_model::plan::Plan;
-use temblor_model::site::SiteCatalog;
 use temblor_report::{Store, StoreError, StoreSink, find_bug, find_campaign};
 
 use crate::sample;

@@ -10,7 +10,7 @@ use temblor_cluster::artifact::Jdk;
 use temblor_lab::board::{BoardFile, answer};
 use temblor_model::board::spec::{BoardSpec, FaultKind, FaultSpec, StepSpec, TriggerKind};
 use temblor_model::board::{ARM_RECORD, ARM_STEP};
-use temblor_model::site::SiteCatalog;
+use temblor_model::catalog::SiteCatalog;
 use temblor_model::{fnv64, hooks};
 
 use super::Measure;
@@ -32,8 +32,8 @@ pub fn measure(jdk: &Jdk, percent: u32) -> anyhow::Result<Vec<Measure>> {
     let dir = scratch.path();
     compile(jdk, dir, "HookBench", SOURCE)?;
     let mut request = Request::new(vec![dir.to_path_buf()], &jdk.home, Vec::new());
-    request.calls.push("HookBench.call".into());
-    let (catalog, _) = temblor_analysis::analyze(&request)?;
+    request.settings.calls.push("HookBench.call".into());
+    let catalog = temblor_analysis::analyze(&request)?.catalog;
     // The empty loop stays as it is: it is what the others are compared with.
     let hooked = |id: u32| {
         let site = catalog.site(id);

@@ -1,0 +1,310 @@
+//! The catalog: everything the analysis found in a target. What is named by an id is an index
+//! into the list of its kind.
+
+use serde::{Deserialize, Serialize};
+
+use crate::site::{Site, SiteId};
+
+/// The basic blocks of one method, for coverage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MethodBlocks {
+    pub method: String,
+    pub desc: String,
+    /// Id of the first block; the others follow in order.
+    pub first: u32,
+    pub pcs: Vec<u32>,
+}
+
+/// A class that is hooked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassEntry {
+    /// Internal name, with slashes.
+    pub name: String,
+    /// Hash of the class bytes the analysis saw; 0 for JDK classes, which are retransformed.
+    pub hash: u64,
+    pub blocks: Vec<MethodBlocks>,
+}
+
+/// Everything the analysis found: what can be hooked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteCatalog {
+    pub format: u32,
+    pub sites: Vec<Site>,
+    /// Classes with sites or blocks, sorted by name.
+    pub classes: Vec<ClassEntry>,
+    pub block_count: u32,
+    /// Threads, runnables, callables, timers and the target's own workers.
+    #[serde(default)]
+    pub tasks: Vec<Task>,
+    #[serde(default)]
+    pub states: Vec<State>,
+    #[serde(default)]
+    pub regions: Vec<Region>,
+    #[serde(default)]
+    pub timeouts: Vec<Timeout>,
+    #[serde(default)]
+    pub groups: Vec<Group>,
+    #[serde(default)]
+    pub messages: Vec<Message>,
+    #[serde(default)]
+    pub meta_accesses: Vec<MetaAccess>,
+    /// Sites that would have been invalid injections.
+    #[serde(default)]
+    pub removed: Vec<Removed>,
+}
+
+/// A place in the code, as the agent and people find it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Place {
+    /// Internal name, with slashes.
+    pub class: String,
+    pub method: String,
+    pub desc: String,
+    pub pc: u32,
+    pub line: Option<u32>,
+}
+
+/// What kind of task unit a class or closure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskKind {
+    Thread,
+    Runnable,
+    Callable,
+    Timer,
+    /// A worker base that the target names in its data.
+    Worker,
+}
+
+/// A task unit: a class with a method that a thread runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    pub id: u32,
+    /// `pkg.Class.run()`: stable across builds that keep the method.
+    pub name: String,
+    pub kind: TaskKind,
+    /// A lambda, a method reference or a Scala closure, not a class of its own.
+    pub closure: bool,
+    /// The entry of its method.
+    pub place: Place,
+    /// Fields that decide what it does, as `name`.
+    pub variables: Vec<String>,
+}
+
+/// An abstract state of a task: it is entered where its block begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    pub id: u32,
+    /// The task's name, `:`, its index in the task.
+    pub name: String,
+    pub task: u32,
+    /// 0 is the entry of the task.
+    pub index: u32,
+    pub place: Place,
+    /// The condition under which it is entered, as a reader would write it; empty for the entry.
+    pub condition: String,
+}
+
+/// How a region makes others wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RegionKind {
+    Monitor,
+    SynchronizedMethod,
+    Lock,
+    /// A method that runs a closure under a lock, named in the target's data.
+    Wrapper,
+    /// What happens before a notify, a count-down, a signal that another thread waits for.
+    Barrier,
+    /// What a thread does that another joins.
+    Join,
+    /// What a consumer does between two elements of a queue that other threads fill.
+    Queue,
+}
+
+/// Code that others wait for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Region {
+    pub id: u32,
+    pub kind: RegionKind,
+    /// Where it is entered; for a barrier, where it is released.
+    pub place: Place,
+    /// The lock, the barrier or the queue: `this.dataTree`, `Foo.class`.
+    pub on: String,
+    /// Where others wait for it, where that was found.
+    pub waiters: Vec<Place>,
+}
+
+/// How a timeout is expressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeoutKind {
+    /// A wait, await, join, get or poll with a bound: what it waits for is protected.
+    Wait,
+    /// A lock that is only tried for a time.
+    TryLock,
+    /// The time between two readings of the clock, compared.
+    Elapsed,
+    /// An I/O call with a bound of its own: connect, select, a socket's read timeout.
+    Io,
+}
+
+/// The unit of a timeout's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeUnit {
+    Nanoseconds,
+    Milliseconds,
+    Seconds,
+    /// Given by the `TimeUnit` argument that follows the value.
+    Argument,
+}
+
+/// A timeout, and where its value can be read while the system runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeout {
+    pub id: u32,
+    pub kind: TimeoutKind,
+    /// The instruction before which the value is on the operand stack.
+    pub place: Place,
+    /// How many stack slots lie above the value there.
+    pub above: u32,
+    /// The value is a `long`; otherwise an `int`.
+    pub wide: bool,
+    pub unit: TimeUnit,
+    /// The value, where it is a constant.
+    pub constant: Option<i64>,
+    /// As a reader would write it: `now - start > this.syncLimit`.
+    pub expression: String,
+}
+
+/// What guards a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuardedBy {
+    Region(u32),
+    Timeout(u32),
+}
+
+/// That a site lies in a region or under a timeout, and through which calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guard {
+    pub by: GuardedBy,
+    /// Methods between the guard and the site, outermost first; empty where the site stands in
+    /// the guarded code itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub via: Vec<String>,
+}
+
+/// That a site is reached in a state of a task, and through which calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reach {
+    pub state: u32,
+    /// Methods between the task's method and the site, outermost first; empty where the site
+    /// stands in the task's method itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub via: Vec<String>,
+}
+
+/// Guarded sites of one basic block; the last one stands for all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    pub id: u32,
+    pub sites: Vec<SiteId>,
+}
+
+impl Group {
+    pub fn representative(&self) -> Option<SiteId> {
+        self.sites.last().copied()
+    }
+}
+
+/// Which way a message method moves messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MessageSide {
+    Send,
+    Handle,
+}
+
+/// A method that sends or handles messages between nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    pub side: MessageSide,
+    pub place: Place,
+    /// Named in the target's data, not found by pattern.
+    pub given: bool,
+}
+
+/// A read or write of a field that holds which nodes there are (CrashTuner's meta-info).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetaAccess {
+    pub id: u32,
+    pub place: Place,
+    /// `pkg.Class.field`.
+    pub field: String,
+    pub write: bool,
+}
+
+/// A call that declares faults which cannot happen there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removed {
+    /// As a site's name.
+    pub name: String,
+    pub line: Option<u32>,
+    /// What shows it: where the in-memory stream is created.
+    pub why: String,
+}
+
+impl SiteCatalog {
+    pub const FORMAT: u32 = 2;
+
+    pub fn site(&self, id: SiteId) -> Option<&Site> {
+        self.sites.get(id as usize)
+    }
+
+    pub fn by_name(&self, name: &str) -> Option<&Site> {
+        self.sites.iter().find(|s| s.name == name)
+    }
+
+    /// Sites with a region that makes others wait for them.
+    pub fn sync_sites(&self) -> impl Iterator<Item = &Site> {
+        let has = |s: &&Site| {
+            s.guards
+                .iter()
+                .any(|g| matches!(g.by, GuardedBy::Region(_)))
+        };
+        self.sites.iter().filter(has)
+    }
+
+    /// Sites under a timeout.
+    pub fn timeout_sites(&self) -> impl Iterator<Item = &Site> {
+        let has = |s: &&Site| {
+            s.guards
+                .iter()
+                .any(|g| matches!(g.by, GuardedBy::Timeout(_)))
+        };
+        self.sites.iter().filter(has)
+    }
+
+    /// Identity of the catalog: board, hooks file and store must agree on it.
+    pub fn hash(&self) -> u64 {
+        let mut hash = crate::fnv64(&self.block_count.to_le_bytes());
+        for class in &self.classes {
+            hash = crate::fnv64_from(hash, &class.hash.to_le_bytes());
+        }
+        for site in &self.sites {
+            hash = crate::fnv64_from(hash, site.name.as_bytes());
+            hash = crate::fnv64_from(hash, &site.pc.to_le_bytes());
+        }
+        hash
+    }
+}
+
+/// Something the analysis could not use; the rest was analysed all the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnostic {
+    /// The jar, folder or class it is about.
+    pub place: String,
+    pub message: String,
+}
