@@ -26,55 +26,67 @@ const MEDIA: &[(&str, Medium)] = &[
         Medium::Network,
     ),
     ("java/nio/channels/Selector", Medium::Network),
-    ("io/netty/channel/", Medium::Network),
     ("java/io/", Medium::Stream),
     ("java/nio/channels/", Medium::Stream),
     ("java/util/zip/", Medium::Stream),
 ];
 
-/// In memory by their very type: no I/O, whatever they declare.
-const IN_MEMORY: &[&str] = &[
-    "java/io/ByteArrayInputStream",
-    "java/io/ByteArrayOutputStream",
-    "java/io/StringReader",
-    "java/io/StringWriter",
-    "java/io/CharArrayReader",
-    "java/io/CharArrayWriter",
+/// Never raises, and is what logs go to: no fault there means anything.
+const NEVER_RAISES: &[&str] = &[
+    "java/io/PrintStream",
+    "java/io/PrintWriter",
     "java/io/Serializable",
-    "java/io/PrintStream", // never throws, and is what logs go to
+    "java/io/Console",
 ];
 
-/// What a call to this class and method does, when that is I/O.
-pub fn of_call(class: &str, method: &str) -> Option<Io> {
-    if is_in_memory(class) || method == "<init>" && class.starts_with("java/io/") {
-        return opening(class, method);
-    }
-    let medium = MEDIA
+/// Shaded copies keep the tail of the name.
+const ANYWHERE: &[(&str, Medium)] = &[
+    ("io/netty/channel/", Medium::Network),
+    ("org/jboss/netty/channel/", Medium::Network),
+];
+
+/// Charsets that every JVM has: naming one of them cannot fail.
+const CHARSETS: &[&str] = &[
+    "UTF-8",
+    "UTF8",
+    "US-ASCII",
+    "ASCII",
+    "ISO-8859-1",
+    "UTF-16",
+    "UTF-16BE",
+    "UTF-16LE",
+];
+
+pub fn is_standard_charset(name: &str) -> bool {
+    CHARSETS
         .iter()
-        .find(|(prefix, _)| class.starts_with(prefix))?
-        .1;
+        .any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// What a call to this method of a class outside the target does, when that is I/O.
+pub fn of_call(class: &str, method: &str, raises: bool) -> Option<Io> {
+    if never_raises(class) {
+        return None;
+    }
+    let by_prefix = MEDIA.iter().find(|(prefix, _)| class.starts_with(prefix));
+    let anywhere = || ANYWHERE.iter().find(|(part, _)| class.contains(part));
+    let medium = by_prefix.or_else(anywhere)?.1;
+    // Constructors that open something declare that it may fail; those that wrap do not.
+    if method == "<init>" {
+        let opens = raises && medium != Medium::Stream;
+        return opens.then_some(Io {
+            medium,
+            direction: Direction::Control,
+        });
+    }
     Some(Io {
         medium,
         direction: direction(method)?,
     })
 }
 
-pub fn is_in_memory(class: &str) -> bool {
-    IN_MEMORY.contains(&class)
-}
-
-/// Constructors that open a file are I/O; those that wrap a stream are not.
-fn opening(class: &str, method: &str) -> Option<Io> {
-    let opens = [
-        "java/io/FileInputStream",
-        "java/io/FileOutputStream",
-        "java/io/FileReader",
-    ];
-    let more = ["java/io/FileWriter", "java/io/RandomAccessFile"];
-    (method == "<init>" && (opens.contains(&class) || more.contains(&class))).then_some(Io {
-        medium: Medium::Disk,
-        direction: Direction::Control,
-    })
+pub fn never_raises(class: &str) -> bool {
+    NEVER_RAISES.contains(&class)
 }
 
 fn direction(method: &str) -> Option<Direction> {
@@ -134,6 +146,7 @@ fn direction(method: &str) -> Option<Direction> {
         "setKeepAlive",
         "setReuseAddress",
         "shutdown",
+        "startHandshake",
         "configureBlocking",
         "register",
     ]) {
@@ -275,37 +288,43 @@ mod tests {
     #[test]
     fn calls_are_told_apart() {
         let io = |medium, direction| Some(Io { medium, direction });
-        for (class, method, expected) in [
-            (
-                "java/io/FileOutputStream",
-                "write",
-                io(Medium::Disk, Direction::Write),
-            ),
+        let (disk, network, stream) = (Medium::Disk, Medium::Network, Medium::Stream);
+        let (read, write, control) = (Direction::Read, Direction::Write, Direction::Control);
+        for (class, method, raises, expected) in [
+            ("java/io/FileOutputStream", "write", true, io(disk, write)),
             (
                 "java/io/FileOutputStream",
                 "<init>",
-                io(Medium::Disk, Direction::Control),
+                true,
+                io(disk, control),
             ),
-            ("java/io/DataOutputStream", "<init>", None),
+            ("java/io/File", "<init>", false, None),
+            ("java/io/DataOutputStream", "<init>", false, None),
+            ("java/io/ObjectInputStream", "<init>", true, None),
             (
                 "java/io/DataOutputStream",
                 "writeLong",
-                io(Medium::Stream, Direction::Write),
+                true,
+                io(stream, write),
             ),
-            ("java/io/ByteArrayOutputStream", "write", None),
-            (
-                "java/net/ServerSocket",
-                "accept",
-                io(Medium::Network, Direction::Read),
-            ),
+            ("java/io/PrintStream", "write", true, None),
+            ("java/net/ServerSocket", "accept", true, io(network, read)),
+            ("java/net/Socket", "<init>", true, io(network, control)),
             (
                 "java/nio/channels/FileChannel",
                 "force",
-                io(Medium::Disk, Direction::Write),
+                true,
+                io(disk, write),
             ),
-            ("java/util/List", "add", None),
+            (
+                "shaded/io/netty/channel/Channel",
+                "writeAndFlush",
+                false,
+                io(network, write),
+            ),
+            ("java/util/List", "add", false, None),
         ] {
-            assert_eq!(of_call(class, method), expected, "{class}.{method}");
+            assert_eq!(of_call(class, method, raises), expected, "{class}.{method}");
         }
     }
 }

@@ -1,268 +1,464 @@
 //! The rules that make a call a site.
 //!
-//! A call of the target's own code is a site when its resolved callee declares an exception of
-//! the wanted family, or does I/O. As deep as possible (Legolas §3): a call to one of the
-//! target's own methods counts only where the fault can originate: the callee has no body here,
-//! or its body creates such an exception itself. The calls inside are sites of their own.
+//! As deep as possible (Legolas §3): a call of something outside the target is a site for what
+//! that declares; a call of an own method is one only for what the method itself throws and lets
+//! out; a call through an own interface or abstract method is one for whatever its
+//! implementations let out, because the call is where their streams are known. No fault where all
+//! streams of a call lead to memory only.
 
-use rustc_hash::{FxHashMap, FxHashSet};
-use temblor_classfile::{ClassFile, Invoke, InvokeKind, Method, class_hash};
-use temblor_model::catalog::{ClassEntry, Diagnostic, MethodBlocks, SiteCatalog};
-use temblor_model::site::{Io, Site, SiteKind};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use temblor_classfile::{InvokeKind, access};
+use temblor_model::catalog::{Diagnostic, Removed};
+use temblor_model::settings::AnalysisSettings;
+use temblor_model::site::{Io, Medium, Origin, Raise, Site, SiteKind};
 
-use crate::Request;
-use crate::io;
-use crate::names::{dotted, parameters};
-use crate::source::ClassBytes;
-use crate::world::World;
+use crate::calls::Targets;
+use crate::effects::{Begin, Effect, Effects, Finder, What, stronger};
+use crate::found::FoundSite;
+use crate::ir::{Body, Call, OpKind, Sym, Val, Value};
+use crate::media::Carrier;
+use crate::names::dotted;
+use crate::program::{Declared, MethodId};
+use crate::rules::Rules;
+use crate::streams::{End, Leads};
 
-/// Finds all sites and blocks. Ids follow the order of class, method, position.
-pub fn find(
-    request: &Request,
-    classes: &[ClassBytes],
-    world: &mut World,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> SiteCatalog {
-    let mut finder = Finder {
-        prefixes: request
-            .settings
-            .packages
-            .iter()
-            .map(|p| p.replace('.', "/"))
-            .collect(),
-        families: ["java.io.IOException".to_string()]
-            .iter()
-            .map(|e| e.replace('.', "/"))
-            .collect(),
-        calls: &request.settings.calls,
-        world,
-        sites: Vec::new(),
-        entries: Vec::new(),
-        seen: FxHashSet::default(),
-    };
-    for class in classes {
-        if let Err(e) = finder.class(class) {
-            diagnostics.push(Diagnostic {
-                place: class.place.clone(),
-                message: e.to_string(),
-            });
-        }
-    }
-    if request.jdk_sites {
-        finder.jdk();
-    }
-    finder.finish()
+/// The sites of a program, sorted by method and pc, and what was removed.
+pub struct Sites {
+    pub found: Vec<FoundSite>,
+    pub removed: Vec<Removed>,
 }
 
-struct Finder<'w> {
-    calls: &'w [String],
-    prefixes: Vec<String>,
-    families: Vec<String>,
-    world: &'w mut World,
-    sites: Vec<Site>,
-    entries: Vec<ClassEntry>,
-    seen: FxHashSet<String>,
+/// What a target says about single calls.
+pub struct CallRules {
+    calls: Rules<()>,
+    io: Rules<Io>,
+    not_io: Rules<()>,
 }
 
-impl Finder<'_> {
-    fn is_own(&self, class: &str) -> bool {
-        self.prefixes.is_empty() || self.prefixes.iter().any(|p| class.starts_with(p.as_str()))
-    }
-
-    fn class(&mut self, source: &ClassBytes) -> Result<(), temblor_classfile::ReadError> {
-        let class = ClassFile::parse(&source.bytes)?;
-        let name = class.name.to_str().into_owned();
-        // The first class of a name wins, as on a class path.
-        if !self.is_own(&name) || !self.seen.insert(name.clone()) {
-            return Ok(());
-        }
-        let mut blocks = Vec::new();
-        for method in class.methods() {
-            let Some(code) = class.code(method)? else {
-                continue;
-            };
-            blocks.push(MethodBlocks {
-                method: method.name.to_str().into_owned(),
-                desc: method.descriptor.to_str().into_owned(),
-                first: 0,
-                pcs: code.block_starts()?.into_iter().map(u32::from).collect(),
-            });
-            self.calls(&class, method)?;
-        }
-        self.entries.push(ClassEntry {
-            name,
-            hash: class_hash(&source.bytes),
-            blocks,
-        });
-        Ok(())
-    }
-
-    fn calls(
-        &mut self,
-        class: &ClassFile<'_>,
-        method: &Method<'_>,
-    ) -> Result<(), temblor_classfile::ReadError> {
-        let Some(code) = class.code(method)? else {
-            return Ok(());
+impl CallRules {
+    pub fn new(
+        program: &crate::program::Program,
+        settings: &AnalysisSettings,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> CallRules {
+        let plain = |list: &[String]| -> Vec<(String, ())> {
+            list.iter().map(|name| (name.clone(), ())).collect()
         };
-        let lines = code.lines()?;
-        let mut ordinals: FxHashMap<String, u32> = FxHashMap::default();
-        for instruction in code.instructions() {
-            let instruction = instruction?;
-            let Some(invoke) = instruction.invoke(class.pool())? else {
-                continue;
-            };
-            if invoke.kind == InvokeKind::Dynamic {
+        let io = settings.io.iter().map(|rule| {
+            let (medium, direction) = (rule.medium, rule.direction);
+            (rule.call.clone(), Io { medium, direction })
+        });
+        CallRules {
+            calls: Rules::new(
+                program,
+                "analysis.calls",
+                plain(&settings.calls),
+                diagnostics,
+            ),
+            io: Rules::new(program, "analysis.io", io, diagnostics),
+            not_io: Rules::new(
+                program,
+                "analysis.not_io",
+                plain(&settings.not_io),
+                diagnostics,
+            ),
+        }
+    }
+}
+
+/// Finds all sites of the target's own code.
+pub fn find(finder: &Finder<'_>, effects: &Effects, rules: &CallRules) -> Sites {
+    let judge = Judge {
+        finder,
+        effects,
+        rules,
+    };
+    let ids: Vec<MethodId> = finder.program.method_ids().collect();
+    let found: Vec<(Vec<FoundSite>, Vec<Removed>)> =
+        ids.par_iter().map(|id| judge.method(*id)).collect();
+    let mut sites = Sites {
+        found: Vec::new(),
+        removed: Vec::new(),
+    };
+    for (found, removed) in found {
+        sites.found.extend(found);
+        sites.removed.extend(removed);
+    }
+    sites
+}
+
+struct Judge<'j> {
+    finder: &'j Finder<'j>,
+    effects: &'j Effects,
+    rules: &'j CallRules,
+}
+
+/// What can go wrong at a call.
+#[derive(Default)]
+struct Faults {
+    raised: Vec<(Sym, Origin)>,
+    io: Option<Io>,
+    /// Where the streams of the call lead, if it has any.
+    leads: Option<Leads>,
+    /// Something declared cannot happen: what shows it.
+    invalid: Option<Invalid>,
+}
+
+/// Why a declared fault cannot happen.
+#[derive(Clone, Copy)]
+enum Invalid {
+    /// All streams lead to memory; the first of it.
+    Memory(End),
+    /// The call names a charset that every JVM has.
+    Charset,
+}
+
+impl Judge<'_> {
+    fn method(&self, id: MethodId) -> (Vec<FoundSite>, Vec<Removed>) {
+        let program = self.finder.program;
+        let (mut found, mut removed) = (Vec::new(), Vec::new());
+        let Some(body) = program.body(id) else {
+            return (found, removed);
+        };
+        // A bridge only calls the method it bridges to, where the sites are.
+        if program.method(id).access & access::BRIDGE != 0 {
+            return (found, removed);
+        }
+        let mut calls: Vec<(u16, u32)> = body
+            .ops
+            .iter()
+            .filter_map(|op| match op.kind {
+                OpKind::Call(call) => Some((op.pc, call)),
+                _ => None,
+            })
+            .collect();
+        calls.sort_unstable();
+        let place = program.full_name(id);
+        let mut ordinals: FxHashMap<(Sym, Sym), u32> = FxHashMap::default();
+        for (pc, index) in calls {
+            let call = &body.calls[index as usize];
+            if call.kind == InvokeKind::Dynamic {
                 continue;
             }
-            let callee = format!(
-                "{}.{}",
-                dotted(&invoke.class.to_str()),
-                invoke.name.to_str()
-            );
-            // Every call counts for the ordinal, so that a site's name does not depend on
-            // which other calls are sites.
-            let ordinal = ordinals.entry(callee.clone()).or_default();
+            // Every call counts for the ordinal, so that a site's name does not depend on which
+            // other calls are sites.
+            let ordinal = ordinals.entry((call.class, call.name)).or_default();
             let k = *ordinal;
             *ordinal += 1;
-            let wanted = self.calls.contains(&callee);
-            let (exceptions, io) = match self.faults(&invoke) {
-                Some(faults) => faults,
-                None if wanted => (Vec::new(), None),
-                None => continue,
+            let Some(faults) = self.faults(id, body, index) else {
+                continue;
             };
-            let desc = method.descriptor.to_str();
-            let place = format!(
-                "{}.{}({})",
-                dotted(&class.name.to_str()),
-                method.name.to_str(),
-                parameters(&desc)
+            let callee = format!(
+                "{}.{}",
+                dotted(program.str(call.class)),
+                program.str(call.name)
             );
-            self.sites.push(Site {
-                id: 0,
-                name: format!("{place}>{callee}#{k}"),
-                kind: SiteKind::Call,
-                class: class.name.to_str().into_owned(),
-                method: method.name.to_str().into_owned(),
-                desc: desc.into_owned(),
-                pc: instruction.pc.into(),
-                line: lines.line(instruction.pc).map(u32::from),
-                callee,
-                exceptions,
-                io,
-                ..Site::default()
+            let name = format!("{place}>{callee}#{k}");
+            let line = body.line(pc);
+            let wanted = || {
+                self.rules
+                    .calls
+                    .of(program, call.class, call.name)
+                    .is_some()
+            };
+            if faults.raised.is_empty() && faults.io.is_none() && !wanted() {
+                removed.extend(faults.invalid.map(|invalid| Removed {
+                    name,
+                    line,
+                    why: self.why(invalid),
+                }));
+                continue;
+            }
+            let site = self.site(id, name, callee, faults);
+            let place = program.place(id, pc);
+            found.push(FoundSite {
+                method: id,
+                call: index,
+                block: body.block_at(pc) as u32,
+                site: Site {
+                    class: place.class,
+                    method: place.method,
+                    desc: place.desc,
+                    pc: place.pc,
+                    line,
+                    ..site
+                },
             });
         }
-        Ok(())
+        (found, removed)
     }
 
-    /// What can go wrong at this call; `None` when nothing of interest can.
-    fn faults(&mut self, invoke: &Invoke<'_>) -> Option<(Vec<String>, Option<Io>)> {
-        let (class, name) = (invoke.class.to_str(), invoke.name.to_str());
-        if io::is_in_memory(&class) {
-            return None;
-        }
-        let io = io::of_call(&class, &name);
-        let resolved = self
-            .world
-            .resolve(&class, &name, &invoke.descriptor.to_str());
-        let mut exceptions = Vec::new();
-        if let Some(callee) = resolved {
-            let declared = self.of_family(&callee.method.exceptions);
-            let deeper = self.is_own(&callee.class) && callee.method.has_body();
-            let originates = !deeper || !self.of_family(&callee.method.creates).is_empty();
-            if originates {
-                exceptions = declared.iter().map(|e| dotted(e)).collect();
-            }
-        }
-        (!exceptions.is_empty() || io.is_some()).then_some((exceptions, io))
-    }
-
-    fn of_family(&mut self, types: &[String]) -> Vec<String> {
-        let families = self.families.clone();
-        let mut out: Vec<String> = Vec::new();
-        for class in types {
-            if families.iter().any(|f| self.world.extends(class, f)) && !out.contains(class) {
-                out.push(class.clone());
-            }
-        }
-        out
-    }
-
-    /// Entries of the JDK's own I/O methods, as far as this JDK has them in bytecode.
-    fn jdk(&mut self) {
-        for (class_name, method_name, medium, direction) in io::JDK_METHODS {
-            let Some(bytes) = self.world.jdk_bytes(class_name) else {
-                continue;
-            };
-            let Ok(class) = ClassFile::parse(&bytes) else {
-                continue;
-            };
-            for method in class.methods() {
-                let has_code = matches!(class.code(method), Ok(Some(_)));
-                if method.name != *method_name || !has_code || method.is_static() {
-                    continue;
-                }
-                let Ok(declared) = class.exceptions(method) else {
-                    continue;
-                };
-                let declared: Vec<String> =
-                    declared.iter().map(|e| e.to_str().into_owned()).collect();
-                let desc = method.descriptor.to_str().into_owned();
-                let callee = format!("{}.{method_name}", dotted(class_name));
-                let exceptions = self
-                    .of_family(&declared)
-                    .iter()
-                    .map(|e| dotted(e))
-                    .collect();
-                self.sites.push(Site {
-                    id: 0,
-                    name: format!("{callee}({})>entry", parameters(&desc)),
-                    kind: SiteKind::Entry,
-                    class: class_name.to_string(),
-                    method: method_name.to_string(),
-                    desc,
-                    pc: 0,
-                    line: None,
-                    callee,
-                    exceptions,
-                    io: Some(Io {
-                        medium: *medium,
-                        direction: *direction,
-                    }),
-                    ..Site::default()
-                });
-            }
-            if self.seen.insert(class_name.to_string()) {
-                let name = class_name.to_string();
-                self.entries.push(ClassEntry {
-                    name,
-                    hash: 0,
-                    blocks: Vec::new(),
-                });
-            }
-        }
-    }
-
-    fn finish(mut self) -> SiteCatalog {
-        self.entries.sort_by(|a, b| a.name.cmp(&b.name));
-        self.sites.sort_by(|a, b| {
-            (&a.class, &a.method, &a.desc, a.pc).cmp(&(&b.class, &b.method, &b.desc, b.pc))
+    fn site(&self, id: MethodId, name: String, callee: String, mut faults: Faults) -> Site {
+        let program = self.finder.program;
+        // Most general first: fewer ancestors.
+        faults.raised.sort_by_key(|(class, origin)| {
+            let class = program.class_named(*class);
+            let ancestors = class.map_or(0, |c| program.ancestors(c).len());
+            (ancestors, origin.exception.clone())
         });
-        for (id, site) in self.sites.iter_mut().enumerate() {
-            site.id = id as u32;
-        }
-        let mut block_count = 0;
-        for method in self.entries.iter_mut().flat_map(|e| &mut e.blocks) {
-            method.first = block_count;
-            block_count += method.pcs.len() as u32;
-        }
-        SiteCatalog {
-            format: SiteCatalog::FORMAT,
-            sites: self.sites,
-            classes: self.entries,
-            block_count,
-            ..SiteCatalog::default()
+        let io = faults.io.map(|io| narrowed(io, faults.leads));
+        Site {
+            name,
+            kind: SiteKind::Call,
+            callee,
+            exceptions: faults
+                .raised
+                .iter()
+                .map(|(_, o)| o.exception.clone())
+                .collect(),
+            origins: faults
+                .raised
+                .into_iter()
+                .map(|(_, origin)| origin)
+                .collect(),
+            io,
+            io_target: io
+                .and(faults.leads)
+                .and_then(|leads| self.target(id, leads)),
+            may_be_memory: faults.leads.is_some_and(|l| l.memory.is_some()),
+            ..Site::default()
         }
     }
+
+    /// What can go wrong at a call; `None` when nothing is even declared.
+    fn faults(&self, id: MethodId, body: &Body, index: u32) -> Option<Faults> {
+        let finder = self.finder;
+        let program = finder.program;
+        let call = &body.calls[index as usize];
+        let targets = finder.graph.targets(id, index);
+        let mut faults = Faults::default();
+        if targets.external {
+            self.external(id, body, call, targets, &mut faults);
+        }
+        for reference in &targets.references {
+            self.declares(*reference, program.declared(*reference).name, &mut faults);
+            let io = finder.io_of(*reference, program.declared(*reference).name);
+            faults.io = stronger(faults.io, io);
+        }
+        for callee in &targets.own {
+            if targets.is_abstract {
+                for effect in &self.effects.all[callee.0 as usize] {
+                    self.implemented(id, body, call, effect, &mut faults);
+                }
+            } else {
+                for effect in &self.effects.direct[callee.0 as usize] {
+                    self.implemented(id, body, call, effect, &mut faults);
+                }
+            }
+        }
+        // An object that does I/O when it is made: made here, not by a constructor of its own.
+        if let Some(receiver) = body.receiver(call)
+            && matches!(body.value(receiver), Value::New(_))
+        {
+            let opened = targets.own.iter().filter_map(|c| self.effects.opens.get(c));
+            faults.io = opened.fold(faults.io, |io, opened| stronger(io, Some(*opened)));
+        }
+        if let Some(io) = self.rules.io.of(program, call.class, call.name) {
+            faults.io = Some(*io);
+            let operands = finder.streams.operands(body, call);
+            self.look(id, &operands, &mut faults);
+            if faults.leads.is_some_and(|l| l.only_memory()) {
+                faults.invalid = faults.leads.and_then(|l| l.memory).map(Invalid::Memory);
+                faults.io = None;
+            }
+        }
+        if self
+            .rules
+            .not_io
+            .of(program, call.class, call.name)
+            .is_some()
+        {
+            faults.io = None;
+        }
+        let anything = !faults.raised.is_empty() || faults.io.is_some();
+        let wanted = || {
+            self.rules
+                .calls
+                .of(program, call.class, call.name)
+                .is_some()
+        };
+        (anything || faults.invalid.is_some() || wanted()).then_some(faults)
+    }
+
+    fn external(
+        &self,
+        id: MethodId,
+        body: &Body,
+        call: &Call,
+        targets: &Targets,
+        faults: &mut Faults,
+    ) {
+        let finder = self.finder;
+        let Some(resolved) = targets.resolved else {
+            return;
+        };
+        let mut raised = finder.declared(resolved);
+        raised.retain(|class| {
+            let never = finder.names_charset(body, call, *class);
+            if never {
+                faults.invalid = Some(Invalid::Charset);
+            }
+            !never
+        });
+        let io = finder.external_io(call, resolved);
+        if raised.is_empty() && io.is_none() {
+            return;
+        }
+        let operands = finder.streams.operands(body, call);
+        self.look(id, &operands, faults);
+        if faults.leads.is_some_and(|l| l.only_memory()) {
+            // Memory by its very type, and nothing declared: nobody would have thought of it.
+            let carrier = finder.streams.media.of_sym(finder.program, call.class);
+            if !raised.is_empty() || carrier != Some(Carrier::Memory) {
+                faults.invalid = faults.leads.and_then(|l| l.memory).map(Invalid::Memory);
+            }
+            return;
+        }
+        faults.io = io;
+        for class in raised {
+            let place = self.declarer(resolved, call.name);
+            self.raise(class, Raise::Declared, place, faults);
+        }
+    }
+
+    /// `pkg.Class.method` of the declaration.
+    fn declarer(&self, declared: Declared, name: Sym) -> String {
+        let program = self.finder.program;
+        let class = dotted(program.str(program.class(declared.class).name));
+        format!("{class}.{}", program.str(name))
+    }
+
+    /// Adds what a method outside the target declares.
+    fn declares(&self, declared: Declared, name: Sym, faults: &mut Faults) {
+        for class in self.finder.declared(declared) {
+            let place = self.declarer(declared, name);
+            self.raise(class, Raise::Declared, place, faults);
+        }
+    }
+
+    /// Adds what an own callee lets out, unless only memory streams would make it do so.
+    fn implemented(
+        &self,
+        id: MethodId,
+        body: &Body,
+        call: &Call,
+        effect: &Effect,
+        faults: &mut Faults,
+    ) {
+        let is_device = matches!(effect.what, What::Io(io) if io.medium != Medium::Stream);
+        if effect.through != 0 && !is_device {
+            let args = body.args(call).iter().enumerate();
+            let given = args.filter(|(n, _)| effect.through & (1 << (*n).min(31)) != 0);
+            let given: Vec<Val> = given.map(|(_, arg)| *arg).collect();
+            let leads = self.leads(id, &given);
+            if leads.only_memory() {
+                faults.invalid = faults.invalid.or(leads.memory.map(Invalid::Memory));
+                return;
+            }
+            faults.leads.get_or_insert_default().add(leads);
+        }
+        match effect.what {
+            What::Raise(class) => {
+                let how = match effect.from.thrown {
+                    true => Raise::Thrown,
+                    false => Raise::Declared,
+                };
+                self.raise(class, how, self.begin(effect.from), faults);
+            }
+            What::Io(io) => faults.io = stronger(faults.io, Some(io)),
+        }
+    }
+
+    fn raise(&self, class: Sym, how: Raise, place: String, faults: &mut Faults) {
+        if !faults.raised.iter().any(|(known, _)| *known == class) {
+            let exception = dotted(self.finder.program.str(class));
+            let origin = Origin {
+                exception,
+                how,
+                place,
+            };
+            faults.raised.push((class, origin));
+        }
+    }
+
+    fn look(&self, id: MethodId, operands: &[Val], faults: &mut Faults) {
+        if !operands.is_empty() {
+            faults.leads = Some(self.leads(id, operands));
+        }
+    }
+
+    fn leads(&self, id: MethodId, operands: &[Val]) -> Leads {
+        let mut leads = Leads::default();
+        for operand in operands {
+            leads.add(self.finder.streams.leads(id, *operand));
+        }
+        leads
+    }
+
+    /// `pkg.Class.method:line` of where an effect begins.
+    fn begin(&self, begin: Begin) -> String {
+        let program = self.finder.program;
+        let name = program.short_name(begin.method);
+        let line = program.body(begin.method).and_then(|b| b.line(begin.pc));
+        line.map_or(name.clone(), |line| format!("{name}:{line}"))
+    }
+
+    fn why(&self, invalid: Invalid) -> String {
+        let program = self.finder.program;
+        let end = match invalid {
+            Invalid::Memory(end) => end,
+            Invalid::Charset => return "the charset it names is in every JVM".into(),
+        };
+        let what = program
+            .body(end.method)
+            .map(|body| match body.value(end.val) {
+                Value::New(class) => dotted(program.str(class)),
+                _ => program
+                    .text(end.method)
+                    .map_or(String::new(), |t| t.of(end.val)),
+            });
+        format!(
+            "its streams lead to memory only: {} in {}",
+            what.unwrap_or_default(),
+            program.full_name(end.method)
+        )
+    }
+
+    /// The file or peer behind a stream, as its creator writes it.
+    fn target(&self, id: MethodId, leads: Leads) -> Option<String> {
+        let program = self.finder.program;
+        let (kind, end) = match (leads.disk, leads.network) {
+            (Some(end), None) => ("file", end),
+            (None, Some(end)) => ("peer", end),
+            _ => return None,
+        };
+        let body = program.body(end.method)?;
+        let text = program.text(end.method)?;
+        let val = match body.value(end.val) {
+            // What it was opened with says more than that it was opened.
+            Value::New(_) => {
+                let call = self.finder.streams.construction(body, end.val)?;
+                *body.args(call).get(1)?
+            }
+            _ => end.val,
+        };
+        let text = text.of(val);
+        let elsewhere = end.method != id;
+        let place = elsewhere.then(|| format!(" in {}", program.short_name(end.method)));
+        Some(format!("{kind} {text}{}", place.unwrap_or_default()))
+    }
+}
+
+/// A stream that leads to one medium only is I/O of that medium.
+fn narrowed(io: Io, leads: Option<Leads>) -> Io {
+    let medium = match (io.medium, leads) {
+        (Medium::Stream, Some(leads)) => match (leads.disk, leads.network, leads.unknown) {
+            (Some(_), None, false) => Medium::Disk,
+            (None, Some(_), false) => Medium::Network,
+            _ => Medium::Stream,
+        },
+        (medium, _) => medium,
+    };
+    Io { medium, ..io }
 }

@@ -1,4 +1,4 @@
-//! Method descriptors, as far as the stack is concerned.
+//! Method descriptors: their types, and what these take of the stack.
 
 /// Stack slots of the arguments (without the receiver) and of the result; `None` if malformed.
 pub fn method_slots(descriptor: &[u8]) -> Option<(u16, u16)> {
@@ -18,6 +18,19 @@ pub fn method_slots(descriptor: &[u8]) -> Option<(u16, u16)> {
     }
 }
 
+/// The descriptors of the parameters and of the result; `None` if malformed.
+pub fn method_types(descriptor: &str) -> Option<(Vec<&str>, &str)> {
+    let mut rest = descriptor.strip_prefix('(')?;
+    let mut parameters = Vec::new();
+    while !rest.starts_with(')') {
+        let (_, after) = value(rest.as_bytes())?;
+        let (parameter, after) = rest.split_at_checked(rest.len() - after.len())?;
+        parameters.push(parameter);
+        rest = after;
+    }
+    Some((parameters, &rest[1..]))
+}
+
 fn value(text: &[u8]) -> Option<(u16, &[u8])> {
     let dimensions = text.iter().take_while(|b| **b == b'[').count();
     let (kind, after) = text[dimensions..].split_first()?;
@@ -32,13 +45,21 @@ fn value(text: &[u8]) -> Option<(u16, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::method_slots;
+    use super::{method_slots, method_types};
 
     #[test]
     fn longs_and_doubles_take_two_slots_their_arrays_one() {
         assert_eq!(method_slots(b"()V"), Some((0, 0)));
         assert_eq!(method_slots(b"(IJ[D[[JLjava/lang/String;D)J"), Some((8, 2)));
         assert_eq!(method_slots(b"([Ljava/lang/String;)[D"), Some((1, 1)));
+    }
+
+    #[test]
+    fn types_come_apart() {
+        let types = method_types("(I[JLa/B;)[[D");
+        assert_eq!(types, Some((vec!["I", "[J", "La/B;"], "[[D")));
+        assert_eq!(method_types("(Lä;)V"), Some((vec!["Lä;"], "V")));
+        assert_eq!(method_types("(L"), None);
     }
 
     #[test]

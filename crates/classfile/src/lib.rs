@@ -41,7 +41,7 @@ pub mod synth;
 pub use attribute::{Attribute, BootstrapMethod, find as find_attribute};
 pub use class::{ClassFile, Field, Member, Method, access};
 pub use code::{Code, Handler, LineTable, LocalVariable};
-pub use descriptor::method_slots;
+pub use descriptor::{method_slots, method_types};
 pub use error::{EditError, ReadError};
 pub use frames::{Frame, FrameKind, Frames, TypeList, VerificationType};
 pub use hash::class_hash;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use temblor_model::campaign::WarpSpec;
 
 /// Finds the bugs that distributed systems only show when something goes wrong.
@@ -28,7 +28,7 @@ pub enum Command {
     Demo(DemoArgs),
     /// List targets, or fetch what they need (jars and JDKs, cached per user).
     Targets(TargetsArgs),
-    /// Show where faults can happen in a target: its sites, by kind.
+    /// Show where faults can happen: sites, tasks and states, locks and timeouts, without running.
     Analyze(AnalyzeArgs),
     /// Run a campaign: clean runs, then trials with faults, then bugs.
     Run(RunArgs),
@@ -40,7 +40,7 @@ pub enum Command {
     Report(ReportArgs),
     /// What this machine allows, and what to install for the rest.
     Doctor(DoctorArgs),
-    /// Measure hooks, decisions, start-up and the virtual clock against their bars.
+    /// Measure hooks, decisions, start-up, the clock and the analysis against their bars.
     Bench(BenchArgs),
 }
 
@@ -69,28 +69,96 @@ pub struct TargetsArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum TargetsAction {
-    /// Fetch what a target needs, a JDK (`jdk@8`), or jars (`group:artifact:version,...`).
+    /// Fetch what a target needs, or `all` of them; a JDK (`jdk@8`); or jars
+    /// (`group:artifact:version,...`).
     Fetch { name: String },
     /// Print where a fetched thing is: the home of a JDK, the folder of jars.
     Path { name: String },
 }
 
+/// What `--list` lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ListWhat {
+    /// Places where a fault may happen.
+    Sites,
+    /// What threads run.
+    Tasks,
+    /// Abstract states of tasks, and the condition under which each is entered.
+    States,
+    /// Code that other threads wait for.
+    Regions,
+    /// Waits, locks and I/O with a bound, and clocks that are compared.
+    Timeouts,
+    /// Guarded sites of one basic block, and the site that stands for them.
+    Groups,
+    /// Methods that send messages to other nodes or handle them.
+    Messages,
+    /// Reads and writes of fields that say which nodes there are.
+    Meta,
+    /// Calls that declare faults which cannot happen there.
+    Removed,
+}
+
 #[derive(Debug, Args)]
+#[command(after_long_help = ANALYZE_EXAMPLES)]
 pub struct AnalyzeArgs {
-    /// `NAME`, `NAME@VERSION`, or a folder with a target.toml.
-    pub target: String,
-    /// List every site.
-    #[arg(long)]
-    pub sites: bool,
+    /// `NAME`, `NAME@VERSION`, a folder with a target.toml; or the jars and class folders of a
+    /// system of yours.
+    ///
+    /// A folder of jars stands for its jars, a folder of classes for its classes. The name of a
+    /// target wins over a file of the same name: write `./NAME` for the file.
+    #[arg(required_unless_present = "diff", value_name = "TARGET|PATH")]
+    pub subject: Vec<String>,
+    /// List everything of one kind, a line each, instead of the summary.
+    #[arg(long, value_name = "WHAT", conflicts_with_all = ["explain", "diff"])]
+    pub list: Option<ListWhat>,
+    /// Tell why a site is there: its id, its name or any part of its name.
+    ///
+    /// Where its exceptions come from, what it reads or writes, which lock or timeout is around
+    /// it and through which calls, its group, and the tasks and states that reach it. A site that
+    /// was removed as an invalid injection tells why.
+    #[arg(long, value_name = "SITE", conflicts_with = "diff")]
+    pub explain: Option<String>,
+    /// Compare two versions of a system: what is new, what is gone, what raises other exceptions.
+    ///
+    /// Sites, tasks and states are the same when their names are; names survive changes elsewhere.
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["subject", "out"])]
+    pub diff: Option<Vec<String>>,
+    /// With jars and folders: prefixes of the class names that are your own. Without it, all are.
+    #[arg(long = "package", value_name = "PREFIX", value_delimiter = ',')]
+    pub packages: Vec<String>,
+    /// The JDK it runs on, such as 17, instead of the target's choice; without one, the newest.
+    #[arg(long, value_name = "MAJOR")]
+    pub jdk: Option<u32>,
+    /// Exceptions to inject instead of the target's own choice; without one, the I/O family.
+    ///
+    /// A type stands for itself and its subtypes, a pattern with `*` for the types whose names
+    /// match.
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub exceptions: Vec<String>,
     /// Also the entries of the JDK's own file and socket methods.
     #[arg(long)]
     pub jdk_sites: bool,
+    /// Read and analyse everything again, and keep nothing for the next time.
+    #[arg(long)]
+    pub no_cache: bool,
     /// Write the whole catalog as JSON.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// One JSON object on standard output, whatever is asked for.
     #[arg(long)]
     pub json: bool,
 }
+
+const ANALYZE_EXAMPLES: &str = "\
+Examples:
+  temblor analyze trio                                  the summary
+  temblor analyze trio --list regions                   what other threads wait for
+  temblor analyze trio --explain FileChannel.force      why these sites are there
+  temblor analyze ./lib ./my.jar --package org.mine.    a system of yours, no target.toml needed
+  temblor analyze --diff zookeeper@3.4.6 zookeeper@3.6.2
+
+docs/analysis.md tells how to read the output.";
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -191,10 +259,34 @@ pub struct DoctorArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
+    #[command(subcommand)]
+    pub what: Option<BenchWhat>,
     /// Fewer rounds: a look, not a verdict.
     #[arg(long)]
     pub quick: bool,
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BenchWhat {
+    /// Time and memory of the analysis against the size of the code, target by target.
+    ///
+    /// Each target is analysed in a process of its own, without the cache, so many times; the
+    /// median counts. The plot shows whether time grows with the code or faster.
+    Analysis(AnalysisBenchArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct AnalysisBenchArgs {
+    /// Targets to measure; all that are fetched when omitted.
+    #[arg(value_name = "TARGET")]
+    pub targets: Vec<String>,
+    /// How often each is analysed.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
     #[arg(long)]
     pub json: bool,
 }

@@ -4,22 +4,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use temblor_analysis::Request;
-use temblor_cluster::target::{Target, find_target};
+use temblor_analysis::{Analysis, Request};
+use temblor_cluster::target::{Target, TargetCode, TargetError, find_target};
 use temblor_explore::triage::KnownPattern;
 use temblor_lab::Setup;
 use temblor_lab::compile::AnyFaults;
 use temblor_model::campaign::CampaignSpec;
-use temblor_model::catalog::{Diagnostic, SiteCatalog};
+use temblor_model::catalog::SiteCatalog;
 
 use crate::exit::BadInput;
 
 /// The folder of a target that its name does not lead to: what `resume` and `replay` need.
 pub fn given_by_folder(name: &str, target: &Target) -> Option<String> {
     let by_name = find_target(&target.full_name(), &roots()).ok();
-    let same = by_name.and_then(|dir| dir.canonicalize().ok()) == Some(target.dir.clone());
+    let same = by_name.and_then(|dir| dir.canonicalize().ok()) == Some(target.code.dir.clone());
     let is_path = find_target(name, &[]).is_ok();
-    (is_path && !same).then(|| target.dir.display().to_string())
+    (is_path && !same).then(|| target.code.dir.display().to_string())
 }
 
 /// What `prepare` takes to find a stored campaign's target again.
@@ -31,8 +31,6 @@ pub fn place_of(spec: &CampaignSpec) -> &str {
 pub struct Prepared {
     pub target: Arc<Target>,
     pub catalog: Arc<SiteCatalog>,
-    pub diagnostics: Vec<Diagnostic>,
-    pub analysis_seconds: f64,
 }
 
 /// Where targets are looked for: here, and beside the program's own sources.
@@ -44,29 +42,57 @@ pub fn roots() -> Vec<PathBuf> {
     roots
 }
 
+/// A target that is to be run.
 pub fn resolve(name: &str) -> anyhow::Result<Target> {
-    let bad = |text: String| anyhow::Error::new(BadInput(text));
-    let dir = find_target(name, &roots()).map_err(|e| bad(e.to_string()))?;
-    let mut say = |line: &str| eprintln!("temblor: {line}");
-    Target::resolve(&dir, &mut say).map_err(|e| bad(e.to_string()))
+    let bad = |e: TargetError| BadInput(e.to_string());
+    let dir = find_target(name, &roots()).map_err(bad)?;
+    Ok(Target::resolve(&dir, &mut say).map_err(bad)?)
+}
+
+/// A target that is only to be analysed: it need not be one that can be run.
+pub fn resolve_code(name: &str) -> anyhow::Result<TargetCode> {
+    let bad = |e: TargetError| BadInput(e.to_string());
+    let dir = find_target(name, &roots()).map_err(bad)?;
+    Ok(TargetCode::resolve(&dir, &mut say).map_err(bad)?)
+}
+
+fn say(line: &str) {
+    eprintln!("temblor: {line}");
+}
+
+/// What a target asks of the analysis; what was analysed before is taken from the cache.
+pub fn request_for(code: &TargetCode, jdk_sites: bool) -> Request {
+    Request {
+        class_path: code.classpath.clone(),
+        jdk_home: code.jdk.home.clone(),
+        settings: code.analysis.clone(),
+        jdk_sites,
+        cache: analysis_cache(),
+    }
+}
+
+/// Where analyses are kept, per user; a user without a home has no such place.
+pub fn analysis_cache() -> Option<PathBuf> {
+    let cache = temblor_cluster::artifact::Cache::of_user().ok()?;
+    Some(cache.root().join("analysis"))
+}
+
+/// Analyses what has this name. Class files that cannot be read at all are the user's to mend.
+pub fn analyze(name: &str, request: &Request) -> anyhow::Result<Analysis> {
+    let bad = || BadInput(format!("{name} cannot be analysed"));
+    temblor_analysis::analyze(request).with_context(bad)
 }
 
 pub fn prepare(name: &str, jdk_sites: bool) -> anyhow::Result<Prepared> {
     let target = resolve(name)?;
-    let mut request = Request::new(
-        target.classpath.clone(),
-        &target.jdk.home,
-        target.packages.clone(),
-    );
-    request.jdk_sites = jdk_sites;
-    let began = std::time::Instant::now();
-    let analysis = temblor_analysis::analyze(&request)
-        .with_context(|| format!("{name} cannot be analysed"))?;
+    let analysis = analyze(name, &request_for(&target.code, jdk_sites))?;
+    if !analysis.diagnostics.is_empty() {
+        let left_out = analysis.diagnostics.len();
+        eprintln!("temblor: {left_out} diagnostics; `temblor analyze {name}` shows them");
+    }
     Ok(Prepared {
         target: Arc::new(target),
         catalog: Arc::new(analysis.catalog),
-        diagnostics: analysis.diagnostics,
-        analysis_seconds: began.elapsed().as_secs_f64(),
     })
 }
 

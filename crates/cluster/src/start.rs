@@ -153,11 +153,12 @@ impl Java<'_> {
     fn argv(&self, extra: &Extra) -> Result<Vec<String>, StartError> {
         let classpath: Vec<String> = self
             .target
+            .code
             .classpath
             .iter()
             .map(|path| path.display().to_string())
             .collect();
-        let mut argv = vec![self.target.jdk.java().display().to_string()];
+        let mut argv = vec![self.target.code.jdk.java().display().to_string()];
         // Process ids repeat from cell to cell: files named by them must not meet in one folder.
         argv.push(format!(
             "-Djava.io.tmpdir={}",
@@ -186,7 +187,7 @@ impl Java<'_> {
             ),
             (
                 "JAVA_HOME".to_string(),
-                self.target.jdk.home.display().to_string(),
+                self.target.code.jdk.home.display().to_string(),
             ),
         ];
         for (key, value) in &self.program.env {

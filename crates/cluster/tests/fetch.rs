@@ -12,6 +12,7 @@ use std::time::Duration;
 use temblor_cluster::artifact::{
     ArtifactError, Cache, Coordinate, Depot, JdkUse, KNOWN_MAJORS, Machine, Tools, find_jdk_for,
 };
+use temblor_cluster::target::{TargetCode, TargetError, fetch_target_with, target_status};
 
 /// Asks its folder what to do: `offline`, `unsigned`, `break-PACKAGE` (once), `lie-PACKAGE` (once).
 const APT_GET: &str = r#"
@@ -60,8 +61,15 @@ const DPKG_DEB: &str = r#"exec tar -xf "$2" -C "$3""#;
 const MVN: &str = r#"
 echo mvn >> "$STATE/log"
 for word in "$@"; do
-    case "$word" in -DoutputDirectory=*) lib="${word#*=}" ;; esac
+    case "$word" in
+    -DoutputDirectory=*) lib="${word#*=}" ;;
+    -Dmaven.repo.local=*) fresh=yes ;;
+    esac
 done
+# An empty zip file with a comment of three letters.
+jar() {
+    printf 'PK\005\006\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\003\0%s' "$1"
+}
 if [ -e "$STATE/offline" ]; then
     echo "[ERROR] Could not transfer artifact g:a:pom:1 from/to central: Unknown host archive.test"
     exit 1
@@ -70,14 +78,17 @@ if [ -e "$STATE/unknown" ]; then
     echo "[ERROR] Could not find artifact g:a:jar:1 in central"
     exit 1
 fi
-echo one > "$lib/a-1.jar"
+jar one > "$lib/a-1.jar"
 if [ -e "$STATE/break" ]; then
     rm "$STATE/break"
     echo half > "$lib/half-1.jar"
     kill -9 $$
 fi
 [ -e "$STATE/empty" ] && rm "$lib/a-1.jar"
-echo two > "$lib/b-2.jar"
+jar two > "$lib/b-2.jar"
+if [ -e "$STATE/cut" ] && [ -z "${fresh:-}" ] || [ -e "$STATE/always-cut" ]; then
+    jar two | head -c 23 > "$lib/b-2.jar"
+fi
 [ -e "$STATE/empty" ] && rm "$lib/b-2.jar"
 exit 0
 "#;
@@ -373,6 +384,22 @@ fn a_damaged_jar_is_refused_on_use_and_replaced_by_a_fetch() {
 }
 
 #[test]
+fn a_jar_that_is_cut_in_mavens_own_repository_is_downloaded_afresh() {
+    let bench = Bench::new();
+    bench.set("cut");
+    assert_eq!(bench.fetch_jars().expect("afresh"), ["a-1.jar", "b-2.jar"]);
+    assert_eq!(bench.count("mvn"), 2);
+    bench.set("always-cut");
+    fs::remove_dir_all(bench.depot.cache().root().join("maven/a@1")).expect("removed");
+    let text = bench.fetch_jars().expect_err("cut").to_string();
+    assert!(text.contains("b-2.jar and it is not whole"), "{text}");
+    bench
+        .depot
+        .find_jars("a@1")
+        .expect_err("not taken for whole");
+}
+
+#[test]
 fn what_maven_cannot_get_is_explained() {
     let bench = Bench::new();
     for (condition, expected) in [
@@ -394,6 +421,113 @@ fn what_maven_cannot_get_is_explained() {
         .expect_err("bad name")
         .to_string();
     assert!(text.contains("cannot name an artifact"), "{text}");
+}
+
+/// A target whose jars and JDK have to be fetched.
+const TARGET: &str = r#"format = 1
+name = "far"
+version = "1"
+summary = "a system with nothing here"
+jdk = ["11"]
+[source]
+maven = ["g:a:1"]
+[analysis]
+packages = ["g."]
+"#;
+
+impl Bench {
+    fn target(&self, text: &str) -> PathBuf {
+        let dir = self.folder.path().join("targets/far/1");
+        fs::create_dir_all(&dir).expect("folder");
+        fs::write(dir.join("target.toml"), text).expect("target");
+        dir
+    }
+
+    fn fetch_target(&self, dir: &Path) -> Result<(), TargetError> {
+        fetch_target_with(dir, &self.depot, &mut |_| {})
+    }
+
+    fn is_here(&self, dir: &Path) -> bool {
+        target_status(dir, &self.depot).expect("good").is_here()
+    }
+
+    /// The class path of a target, or why it has none.
+    fn classpath(&self, dir: &Path) -> Result<Vec<String>, String> {
+        let code = TargetCode::resolve_with(dir, &self.depot, None, &mut |_| {});
+        let code = code.map_err(|error| error.to_string())?;
+        Ok(code.classpath.iter().map(|path| file_name(path)).collect())
+    }
+}
+
+#[test]
+fn a_fetched_target_has_its_jdk_and_its_jars() {
+    let bench = Bench::new();
+    let dir = bench.target(TARGET);
+    assert!(!bench.is_here(&dir));
+    let text = bench.classpath(&dir).expect_err("nothing is here");
+    assert!(text.contains("`./temblor targets fetch jdk@11`"), "{text}");
+    bench.fetch_11().expect("a JDK");
+    let text = bench.classpath(&dir).expect_err("no jars");
+    assert!(text.contains("`./temblor targets fetch far@1`"), "{text}");
+    bench.fetch_target(&dir).expect("fetched");
+    assert!(bench.is_here(&dir));
+    let jars = bench.classpath(&dir).expect("whole");
+    assert_eq!(jars, ["a-1.jar", "b-2.jar"]);
+    bench.fetch_target(&dir).expect("there");
+    let downloads = bench.count("download openjdk-11-jdk-headless");
+    assert_eq!((bench.count("mvn"), downloads), (1, 1));
+}
+
+#[test]
+fn a_targets_truncated_or_lost_jar_is_noticed_and_fetched_again() {
+    let bench = Bench::new();
+    let dir = bench.target(TARGET);
+    bench.fetch_target(&dir).expect("fetched");
+    let jar = bench.depot.find_jars("far@1").expect("whole").paths[1].clone();
+    fs::write(&jar, "tw").expect("truncated");
+    let text = bench.classpath(&dir).expect_err("damaged");
+    assert!(text.contains("b-2.jar is damaged"), "{text}");
+    assert!(text.contains("`./temblor targets fetch far@1`"), "{text}");
+    bench.fetch_target(&dir).expect("again");
+    bench.classpath(&dir).expect("whole");
+    fs::remove_file(&jar).expect("lost");
+    assert!(!bench.is_here(&dir));
+    bench.fetch_target(&dir).expect("again");
+    assert!(bench.is_here(&dir));
+}
+
+#[test]
+fn a_targets_interrupted_fetch_goes_on_and_offline_says_so() {
+    let bench = Bench::new();
+    let dir = bench.target(TARGET);
+    for step in ["the JDK", "the jars"] {
+        bench.set("offline");
+        let text = bench.fetch_target(&dir).expect_err(step).to_string();
+        assert!(text.contains("the network does not answer"), "{text}");
+        assert!(text.contains("run the same command again"), "{text}");
+        bench.unset("offline");
+        bench.set("break");
+        bench.fetch_target(&dir).expect_err("killed");
+        assert!(!bench.is_here(&dir), "half of it is nothing");
+    }
+    bench.fetch_target(&dir).expect("gone on");
+    assert!(bench.is_here(&dir));
+    let downloads = bench.count("download openjdk-11-jdk-headless");
+    assert_eq!(downloads, 1, "the JDK was kept");
+}
+
+#[test]
+fn jars_fetched_for_another_list_of_artifacts_do_not_count() {
+    let bench = Bench::new();
+    let dir = bench.target(TARGET);
+    bench.fetch_target(&dir).expect("fetched");
+    bench.target(&TARGET.replace("\"g:a:1\"", "\"g:a:1\", \"g:b:2\""));
+    assert!(!bench.is_here(&dir));
+    let text = bench.classpath(&dir).expect_err("stale");
+    assert!(text.contains("not what is asked for now; get it"), "{text}");
+    bench.fetch_target(&dir).expect("again");
+    bench.classpath(&dir).expect("as asked");
+    assert_eq!(bench.count("mvn"), 2);
 }
 
 #[test]

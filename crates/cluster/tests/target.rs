@@ -253,7 +253,7 @@ fn mistakes_in_facts_are_named_with_their_place() {
     check(
         "max = 30",
         "max = 0.5",
-        37,
+        38,
         "expected a factor of 1 or more, found 0.5",
     );
     check(
@@ -303,7 +303,7 @@ fn a_good_target_becomes_facts_and_processes() {
         ("n1", 2)
     );
     assert_eq!(target.clients[3].addr.to_string(), "127.0.0.104");
-    assert!(target.classpath[0].join("tiny/Main.class").is_file());
+    assert!(target.code.classpath[0].join("tiny/Main.class").is_file());
     assert_eq!(target.health.port, 7200);
     let bug = &target.known[0];
     assert_eq!(
@@ -368,7 +368,7 @@ fn sources_are_compiled_once_and_javacs_words_are_shown() {
     };
     let first = resolve(&mut said).expect("a JDK: `apt-get install openjdk-17-jdk-headless`");
     let again = resolve(&mut said).unwrap();
-    assert_eq!(first.classpath, again.classpath);
+    assert_eq!(first.code.classpath, again.code.classpath);
     assert_eq!(said.len(), 1, "compiled once: {said:?}");
     fs::write(
         dir.path().join("src/tiny/Main.java"),

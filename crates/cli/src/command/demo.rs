@@ -19,7 +19,7 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
     let prepared = prepare::prepare("trio", false)?;
     let spec = CampaignSpec {
         format: CampaignSpec::FORMAT,
-        target: format!("{}@{}", prepared.target.name, prepared.target.version),
+        target: prepared.target.full_name(),
         target_dir: None,
         policy: "exhaustive".into(),
         seed: args.seed,

@@ -23,7 +23,7 @@ fn spec(args: &RunArgs, prepared: &Prepared) -> anyhow::Result<CampaignSpec> {
     let plan = args.plan.as_deref().map(read_plan).transpose()?;
     Ok(CampaignSpec {
         format: CampaignSpec::FORMAT,
-        target: format!("{}@{}", prepared.target.name, prepared.target.version),
+        target: prepared.target.full_name(),
         target_dir: prepare::given_by_folder(&args.target, &prepared.target),
         policy: args.policy.clone(),
         seed: args.seed,

@@ -69,7 +69,7 @@ fn looking_commands_print_json_that_parses() {
             .iter()
             .any(|f| f["what"] == "libtemblor_agent.so" && f["ok"] == true)
     );
-    let sites = mini.run(&["analyze", "mini", "--sites"]);
+    let sites = mini.run(&["analyze", "mini", "--list", "sites"]);
     sites.check(
         0,
         &["mini.Node.put(String,String)>java.io.FileDescriptor.sync#0"],

@@ -2,6 +2,7 @@
 //!
 //! Every test has a folder and a store of its own; at most two clusters run at a time.
 
+mod analyze;
 mod bad_input;
 mod contract;
 mod full_disk;

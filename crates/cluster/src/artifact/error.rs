@@ -95,6 +95,12 @@ pub enum ArtifactError {
     )]
     NoSuchJar { coordinates: String, tail: String },
     #[error(
+        "Maven copied {} and it is not whole, even after a fresh download; \
+         check the disk's space, then run the same command again",
+        path.display()
+    )]
+    BrokenJar { path: PathBuf },
+    #[error(
         "another process has been fetching {name} for more than {seconds} s; wait for it, \
          or end it, then run the same command again (lock: {})",
         lock.display()

@@ -11,6 +11,7 @@ use super::cache::{Checksum, Marker, Origin, Slot, make_folder, remove};
 use super::checksum::sha256_of;
 use super::command::{Call, Progress, says_offline};
 use super::error::{ArtifactError, Result, io_error};
+use super::jar::broken_jar;
 use super::tree::files_below;
 
 /// Pinned: what is copied must not change with the machine's Maven.
@@ -81,6 +82,25 @@ impl Depot {
         checked_jars(&slot, &marker)
     }
 
+    /// As `find_jars`, if they were fetched for exactly these coordinates.
+    pub fn find_jars_of(&self, name: &str, coordinates: &[Coordinate]) -> Result<Jars> {
+        let slot = self.maven_slot(name)?;
+        let marker = marker_of(&slot, coordinates)?;
+        checked_jars(&slot, &marker)
+    }
+
+    /// Whether the jars of these coordinates are there. Sizes and checksums are not looked at:
+    /// that is done on every use.
+    pub fn has_jars(&self, name: &str, coordinates: &[Coordinate]) -> bool {
+        let Ok(slot) = self.maven_slot(name) else {
+            return false;
+        };
+        marker_of(&slot, coordinates).is_ok_and(|marker| {
+            let mut files = marker.files.iter();
+            files.all(|file| slot.folder.join(&file.path).is_file())
+        })
+    }
+
     /// Gets the jars of the coordinates and all they need at run time, unless they are there.
     pub fn fetch_maven(
         &self,
@@ -130,35 +150,63 @@ impl Depot {
         coordinates: &[Coordinate],
         progress: Progress<'_>,
     ) -> Result<PathBuf> {
+        let tree = slot.open_part()?.join("tree");
+        progress(&format!("resolving {} with Maven", listed(coordinates)));
+        self.copy_jars(slot, coordinates, None, progress)?;
+        let Some(broken) = broken_jar(&tree)? else {
+            return Ok(tree);
+        };
+        let name = broken.file_name().unwrap_or_default().to_string_lossy();
+        progress(&format!(
+            "{name} in Maven's own repository is not whole: downloading all of it again"
+        ));
+        let repository = slot.part.join("repository");
+        self.copy_jars(slot, coordinates, Some(&repository), progress)?;
+        match broken_jar(&tree)? {
+            None => Ok(tree),
+            Some(path) => Err(ArtifactError::BrokenJar { path }),
+        }
+    }
+
+    /// Lets Maven copy the jars to `tree/lib` of the part folder, from its own repository or from
+    /// one that is given.
+    fn copy_jars(
+        &self,
+        slot: &Slot,
+        coordinates: &[Coordinate],
+        repository: Option<&Path>,
+        progress: Progress<'_>,
+    ) -> Result<()> {
         let part = slot.open_part()?;
-        let tree = part.join("tree");
-        remove(&tree)?;
-        make_folder(&tree.join("lib"))?;
+        let lib = part.join("tree/lib");
+        remove(&part.join("tree"))?;
+        make_folder(&lib)?;
         let pom = part.join("pom.xml");
         fs::write(&pom, project(coordinates)).map_err(io_error("write", &pom))?;
-        let name = &slot.name;
         let listed = listed(coordinates);
-        progress(&format!("resolving {listed} with Maven"));
-        let call = Call::new("mvn", format!("get the jars of {name}"))
+        let mut call = Call::new("mvn", format!("get the jars of {}", slot.name))
             // Batch mode, errors only; a broken checksum is an error; an earlier failure does not
             // count for now.
             .args(["-q", "-B", "-C", "-U", "-f"])
             .arg(&pom)
             .arg(GOAL)
             .arg("-DincludeScope=runtime")
-            .arg(format!("-DoutputDirectory={}", tree.join("lib").display()))
+            .arg(format!("-DoutputDirectory={}", lib.display()))
             .folder(part)
             .fix("install it: `apt-get install maven`");
+        if let Some(repository) = repository {
+            call = call.arg(format!("-Dmaven.repo.local={}", repository.display()));
+        }
         self.tools
             .run(call, progress)
             .map_err(|error| explain(error, &listed))?;
-        if files_below(&tree.join("lib"))?.is_empty() {
+        if files_below(&lib)?.is_empty() {
             return Err(ArtifactError::NoSuchJar {
                 coordinates: listed,
                 tail: "  Maven ended well and copied nothing".to_string(),
             });
         }
-        Ok(tree)
+        Ok(())
     }
 }
 
@@ -174,6 +222,17 @@ fn origins_of(coordinates: &[Coordinate]) -> Vec<Origin> {
         from: "maven".to_string(),
     };
     coordinates.iter().map(origin).collect()
+}
+
+fn marker_of(slot: &Slot, coordinates: &[Coordinate]) -> Result<Marker> {
+    let marker = slot.marker()?;
+    if marker.origins == origins_of(coordinates) {
+        return Ok(marker);
+    }
+    Err(ArtifactError::NotFetched {
+        name: slot.name.clone(),
+        why: "what was fetched is not what is asked for now".to_string(),
+    })
 }
 
 fn checked_jars(slot: &Slot, marker: &Marker) -> Result<Jars> {

@@ -10,6 +10,7 @@ mod checksum;
 mod command;
 mod elf;
 mod error;
+mod jar;
 mod jdk;
 mod jdk_fetch;
 mod maven;

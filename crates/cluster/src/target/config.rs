@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use temblor_model::settings::AnalysisSettings;
 use toml::Spanned;
 
 /// How long a node may take to become ready, where the target does not say.
@@ -13,11 +14,13 @@ pub const HEALTH_WITHIN_MS: u64 = 5_000;
 /// The only format there is.
 pub const FORMAT: u32 = 1;
 
-/// The whole file.
+/// The whole file, with what it inherits.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetConfig {
     pub format: Spanned<u32>,
+    /// A file of the same keys, below this one: what is missing here is taken from there.
+    pub inherit: Option<Spanned<String>>,
     pub name: Spanned<String>,
     pub version: Spanned<String>,
     #[serde(default)]
@@ -25,15 +28,15 @@ pub struct TargetConfig {
     /// Accepted major versions, best first.
     pub jdk: Spanned<Vec<String>>,
     pub source: Spanned<SourceConfig>,
-    pub analysis: AnalysisConfig,
-    pub node: NodeConfig,
-    pub ready: ProbeConfig,
+    pub analysis: AnalysisSettings,
+    // A target that can be run has these four; one that can only be analysed has none of them.
+    pub node: Option<Spanned<NodeConfig>>,
+    pub ready: Option<Spanned<ProbeConfig>>,
+    pub log: Option<Spanned<LogConfig>>,
+    pub workload: Option<Spanned<WorkloadConfig>>,
     /// How a node is asked later whether it is well; as `ready` when omitted.
-    pub health: Option<ProbeConfig>,
-    pub log: LogConfig,
-    pub workload: WorkloadConfig,
-    #[serde(default)]
-    pub warp: WarpConfig,
+    pub health: Option<Spanned<ProbeConfig>>,
+    pub warp: Option<Spanned<WarpConfig>>,
 }
 
 /// Where the classes come from: exactly one of these.
@@ -46,13 +49,6 @@ pub struct SourceConfig {
     pub jars: Option<Vec<Spanned<String>>>,
     /// Coordinates, `group:artifact:version`.
     pub maven: Option<Vec<Spanned<String>>>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AnalysisConfig {
-    /// Prefixes of the class names that are the target's own.
-    pub packages: Spanned<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -109,11 +105,5 @@ pub struct WorkloadConfig {
 #[serde(deny_unknown_fields)]
 pub struct WarpConfig {
     /// The largest factor worth trying.
-    pub max: f64,
-}
-
-impl Default for WarpConfig {
-    fn default() -> Self {
-        WarpConfig { max: 1.0 }
-    }
+    pub max: Spanned<f64>,
 }

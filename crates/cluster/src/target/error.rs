@@ -64,6 +64,11 @@ pub enum TargetError {
         majors: Vec<String>,
         need: &'static str,
     },
+    #[error(
+        "{target} can be analysed but not run yet: its target.toml has no [node], [ready], [log] \
+         and [workload]; docs/targets.md tells what they are"
+    )]
+    AnalysisOnly { target: String },
     #[error("javac refused the sources of {target} in {}:\n{output}", folder.display())]
     Compile {
         target: String,

@@ -6,14 +6,17 @@ mod error;
 mod find;
 mod known;
 mod resolve;
+mod run;
+mod settings;
 mod source_text;
 mod template;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use regex::Regex;
+use temblor_model::settings::AnalysisSettings;
 
 use crate::artifact::Jdk;
 
@@ -21,7 +24,7 @@ pub use config::TargetConfig;
 pub use error::{ConfigError, TargetError};
 pub use find::{TARGET_FILE, TargetPlace, find_target, list_targets};
 pub use known::{KnownBug, KnownMatch, read_known as known_bugs};
-pub use resolve::{fetch_target, parse_target};
+pub use resolve::{fetch_target, fetch_target_with, parse_target, target_status};
 pub use template::{Facts, UnknownPlaceholder};
 
 /// Nodes have 127.0.0.1 and on, clients 127.0.0.101 and on; each range must end before the next.
@@ -29,9 +32,9 @@ pub const NODES_MAX: usize = 99;
 /// As many clients as have an address.
 pub const CLIENTS_MAX: u32 = 99;
 
-/// A system under test, ready to be started.
+/// A system's classes and what it tells about them: all that is needed to analyse it.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct TargetCode {
     pub name: String,
     pub version: String,
     pub summary: String,
@@ -40,8 +43,13 @@ pub struct Target {
     pub jdk: Jdk,
     /// Absolute paths of jars and class folders.
     pub classpath: Vec<PathBuf>,
-    /// Prefixes of class names.
-    pub packages: Vec<String>,
+    pub analysis: AnalysisSettings,
+}
+
+/// A system under test, ready to be started.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub code: TargetCode,
     pub nodes: Vec<Node>,
     pub node: Program,
     /// Templates of the files in a node's folder, by relative path.
@@ -98,10 +106,40 @@ pub struct Check {
     pub within_ms: u64,
 }
 
-impl Target {
+/// What can be done with a target on this machine as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetStatus {
+    pub summary: String,
+    /// The versions of the JDK it accepts, best first.
+    pub majors: Vec<u32>,
+    /// The one it would get.
+    pub jdk: Option<Jdk>,
+    /// Whether its classes are here.
+    pub jars: bool,
+    /// Whether they come with it and need not be fetched.
+    pub bundled: bool,
+    /// Whether it can be run; else it can only be analysed.
+    pub runs: bool,
+}
+
+impl TargetStatus {
+    /// Whether nothing needs to be fetched.
+    pub fn is_here(&self) -> bool {
+        self.jars && self.jdk.is_some()
+    }
+}
+
+impl TargetCode {
     /// `trio@1`.
     pub fn full_name(&self) -> String {
         format!("{}@{}", self.name, self.version)
+    }
+}
+
+impl Target {
+    /// `trio@1`.
+    pub fn full_name(&self) -> String {
+        self.code.full_name()
     }
 
     /// The node of that name.
@@ -114,48 +152,71 @@ impl Target {
         SocketAddrV4::new(node.addr, check.port)
     }
 
-    /// The placeholders that all processes of a trial share.
-    fn shared_facts(&self, seed: u64) -> Facts {
-        let mut facts = Facts::default();
-        let of_nodes = |text: &dyn Fn(&Node) -> String| -> String {
-            self.nodes.iter().map(text).collect::<Vec<_>>().join(",")
-        };
-        facts.set("seed", seed);
-        facts.set(
-            "nodes",
-            of_nodes(&|node| format!("{}@{}", node.name, node.addr)),
-        );
-        for (name, port) in &self.ports {
-            facts.set(format!("port.{name}"), port);
-            facts.set(
-                format!("nodes.{name}"),
-                of_nodes(&|node| format!("{}:{port}", node.addr)),
-            );
-        }
-        facts
-    }
-
     /// The placeholders of a node whose folder is `dir`.
-    pub fn node_facts(&self, node: &Node, dir: &std::path::Path, seed: u64) -> Facts {
-        let mut facts = self.shared_facts(seed);
-        facts.set("node", &node.name);
-        facts.set("index", node.index);
-        facts.set("addr", node.addr);
-        facts.set("dir", dir.display());
-        facts
+    pub fn node_facts(&self, node: &Node, dir: &Path, seed: u64) -> Facts {
+        node_facts(&self.nodes, &self.ports, node, dir, seed)
     }
 
     /// The placeholders of a client whose folder is `dir`; `{addr}` is its node's.
-    pub fn client_facts(&self, client: &Client, dir: &std::path::Path, seed: u64) -> Facts {
-        let mut facts = self.shared_facts(seed);
-        let node_addr = self
-            .node(&client.node)
-            .map_or(client.addr, |node| node.addr);
-        facts.set("client", &client.name);
-        facts.set("node", &client.node);
-        facts.set("index", client.index);
-        facts.set("addr", node_addr);
-        facts.set("dir", dir.display());
-        facts
+    pub fn client_facts(&self, client: &Client, dir: &Path, seed: u64) -> Facts {
+        client_facts(&self.nodes, &self.ports, client, dir, seed)
     }
+}
+
+/// The placeholders that all processes of a trial share.
+fn shared_facts(nodes: &[Node], ports: &BTreeMap<String, u16>, seed: u64) -> Facts {
+    let mut facts = Facts::default();
+    let of_nodes = |text: &dyn Fn(&Node) -> String| -> String {
+        nodes.iter().map(text).collect::<Vec<_>>().join(",")
+    };
+    facts.set("seed", seed);
+    facts.set(
+        "nodes",
+        of_nodes(&|node| format!("{}@{}", node.name, node.addr)),
+    );
+    for (name, port) in ports {
+        facts.set(format!("port.{name}"), port);
+        facts.set(
+            format!("nodes.{name}"),
+            of_nodes(&|node| format!("{}:{port}", node.addr)),
+        );
+    }
+    facts
+}
+
+fn node_facts(
+    nodes: &[Node],
+    ports: &BTreeMap<String, u16>,
+    node: &Node,
+    dir: &Path,
+    seed: u64,
+) -> Facts {
+    let mut facts = shared_facts(nodes, ports, seed);
+    facts.set("node", &node.name);
+    facts.set("index", node.index);
+    facts.set("addr", node.addr);
+    facts.set("dir", dir.display());
+    facts
+}
+
+fn client_facts(
+    nodes: &[Node],
+    ports: &BTreeMap<String, u16>,
+    client: &Client,
+    dir: &Path,
+    seed: u64,
+) -> Facts {
+    let mut facts = shared_facts(nodes, ports, seed);
+    let node = nodes.iter().find(|node| node.name == client.node);
+    facts.set("client", &client.name);
+    facts.set("node", &client.node);
+    facts.set("index", client.index);
+    facts.set("addr", node.map_or(client.addr, |node| node.addr));
+    facts.set("dir", dir.display());
+    facts
+}
+
+fn is_word(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(allowed)
 }

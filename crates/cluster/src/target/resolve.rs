@@ -1,49 +1,94 @@
-//! From `target.toml` to a `Target`: every fact checked, sources compiled, the JDK found.
+//! From `target.toml` to a `TargetCode` or a `Target`: every fact checked, sources compiled, the JDK
+//! and the jars found.
 
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
-use super::config::{
-    FORMAT, HEALTH_WITHIN_MS, ProbeConfig, READY_WITHIN_MS, SourceConfig, TargetConfig,
-};
+use super::config::{FORMAT, SourceConfig, TargetConfig};
 use super::error::TargetError;
 use super::find::TARGET_FILE;
-use super::known::{read_known, regex_at};
-use super::source_text::{SourceText, list, nearest};
-use super::{CLIENTS_MAX, Check, Client, NODES_MAX, Node, Program, Target, compile};
+use super::run::RunConfig;
+use super::settings::check_settings;
+use super::source_text::{SourceText, Step};
+use super::{Target, TargetCode, TargetStatus, compile, is_word};
 use crate::artifact::{Coordinate, Depot, Jdk, JdkUse, Progress};
 use crate::glob;
 
 type Result<T> = std::result::Result<T, TargetError>;
 
-const LOG_GROUPS: [&str; 2] = ["level", "message"];
+const INHERIT: &str = "inherit";
 
-/// Reads a target's file; only its form is checked.
+/// Reads a target's file and what it inherits; only their form is checked.
 pub fn parse_target(dir: &Path) -> Result<TargetConfig> {
-    Ok(SourceText::read(&dir.join(TARGET_FILE))?.parse()?)
+    Ok(read_text(dir)?.parse()?)
 }
 
 /// Gets what a target needs and this machine lacks: its jars, and a JDK if there is none for it.
 pub fn fetch_target(dir: &Path, progress: Progress<'_>) -> Result<()> {
-    let source = SourceText::read(&dir.join(TARGET_FILE))?;
-    let config: TargetConfig = source.parse()?;
-    let depot = Depot::of_user()?;
-    let majors = majors(&source, &config.jdk)?;
-    let wanted = jdk_use(config.source.get_ref());
+    fetch_target_with(dir, &Depot::of_user()?, progress)
+}
+
+/// As `fetch_target`, with a depot of the caller's.
+pub fn fetch_target_with(dir: &Path, depot: &Depot, progress: Progress<'_>) -> Result<()> {
+    let draft = Draft::read(dir)?;
+    draft.check()?;
+    let majors = draft.majors()?;
+    let wanted = draft.jdk_use();
     if !majors
         .iter()
         .any(|major| depot.find_jdk(*major, wanted).is_ok())
     {
         depot.fetch_jdk(majors[0], progress)?;
     }
-    if let Some(coordinates) = &config.source.get_ref().maven {
-        let coordinates = coordinates_of(&source, coordinates)?;
-        depot.fetch_maven(&slot_name(&config), &coordinates, progress)?;
+    if let Some(coordinates) = draft.coordinates()? {
+        depot.fetch_maven(&draft.full_name(), &coordinates, progress)?;
     }
     Ok(())
+}
+
+/// What can be done with a target on this machine as it is; nothing is compiled or fetched.
+pub fn target_status(dir: &Path, depot: &Depot) -> Result<TargetStatus> {
+    let draft = Draft::read(dir)?;
+    draft.check()?;
+    let runs = RunConfig::find(&draft.source, &draft.config)?.is_some();
+    let coordinates = draft.coordinates()?;
+    let jars = match &coordinates {
+        Some(coordinates) => depot.has_jars(&draft.full_name(), coordinates),
+        None => draft.source_is_there(),
+    };
+    Ok(TargetStatus {
+        summary: draft.config.summary.clone(),
+        majors: draft.majors()?,
+        jdk: draft.jdk(depot).ok(),
+        jars,
+        bundled: coordinates.is_none(),
+        runs,
+    })
+}
+
+impl TargetCode {
+    /// What is to be analysed of the target in a folder, with what is on this machine.
+    pub fn resolve(dir: &Path, progress: Progress<'_>) -> Result<TargetCode> {
+        TargetCode::resolve_with(dir, &Depot::of_user()?, None, progress)
+    }
+
+    /// As `resolve`; with a depot of the caller's, and a JDK instead of the target's choice.
+    pub fn resolve_with(
+        dir: &Path,
+        depot: &Depot,
+        jdk: Option<Jdk>,
+        progress: Progress<'_>,
+    ) -> Result<TargetCode> {
+        let draft = Draft::read(dir)?;
+        draft.check()?;
+        let code = || draft.code(depot, jdk, progress);
+        match RunConfig::find(&draft.source, &draft.config)? {
+            // What is wrong with the rest should show at the first command.
+            Some(run) => Ok(run.target(code, &draft.dir)?.code),
+            None => code(),
+        }
+    }
 }
 
 impl Target {
@@ -59,120 +104,70 @@ impl Target {
         jdk: Option<Jdk>,
         progress: Progress<'_>,
     ) -> Result<Target> {
-        let file = dir.join(TARGET_FILE);
+        let draft = Draft::read(dir)?;
+        draft.check()?;
+        match RunConfig::find(&draft.source, &draft.config)? {
+            Some(run) => run.target(|| draft.code(depot, jdk, progress), &draft.dir),
+            None => Err(TargetError::AnalysisOnly {
+                target: draft.full_name(),
+            }),
+        }
+    }
+}
+
+/// The text of a target's file, and below it that of the file it inherits from.
+fn read_text(dir: &Path) -> Result<SourceText> {
+    let mut source = SourceText::read(&dir.join(TARGET_FILE))?;
+    let Some(inherit) = source.string_at_top(INHERIT) else {
+        return Ok(source);
+    };
+    let base = dir.join(inherit.get_ref());
+    if !base.is_file() {
+        let problem = format!("there is no file {}", base.display());
+        return Err(source.error(inherit.span(), problem, None).into());
+    }
+    let second = SourceText::read(&base)?;
+    if let Some(span) = second.span_of(&[Step::Key(INHERIT)]) {
+        let problem = "a file that is inherited cannot inherit";
+        return Err(second.error(span, problem, None).into());
+    }
+    source.append(&base)?;
+    Ok(source)
+}
+
+/// A target's file that has been read, not yet believed.
+struct Draft {
+    source: SourceText,
+    config: TargetConfig,
+    dir: PathBuf,
+}
+
+impl Draft {
+    fn read(dir: &Path) -> Result<Draft> {
+        let source = read_text(dir)?;
+        let config = source.parse()?;
         let dir = dir.canonicalize().map_err(|source| TargetError::Read {
-            path: file.clone(),
+            path: dir.join(TARGET_FILE),
             source,
         })?;
-        let source = SourceText::read(&file)?;
-        let config: TargetConfig = source.parse()?;
-        let resolver = Resolver {
-            source: &source,
-            config: &config,
-            dir: &dir,
-        };
-        // All that costs nothing is checked before anything is compiled.
-        resolver.check_names()?;
-        let nodes = resolver.nodes()?;
-        let ports = resolver.ports()?;
-        let ready = resolver.check(&config.ready, &ports, READY_WITHIN_MS)?;
-        let health = match &config.health {
-            Some(health) => resolver.check(health, &ports, HEALTH_WITHIN_MS)?,
-            None => ready.clone(),
-        };
-        let mut target = Target {
-            name: config.name.get_ref().clone(),
-            version: config.version.get_ref().clone(),
-            summary: config.summary.clone(),
-            dir: dir.clone(),
-            jdk: Jdk {
-                home: PathBuf::new(),
-                major: 0,
-                full_version: String::new(),
-            },
-            classpath: Vec::new(),
-            packages: resolver.packages()?,
-            clients: resolver.clients(&nodes)?,
-            nodes,
-            node: Program {
-                main: config.node.main.clone(),
-                args: config.node.args.clone(),
-                jvm: config.node.jvm.clone(),
-                env: config.node.env.clone(),
-            },
-            files: config.node.files.clone(),
-            ports,
-            ready,
-            health,
-            log_line: resolver.log_line()?,
-            workload: Program {
-                main: config.workload.main.clone(),
-                args: config.workload.args.clone(),
-                jvm: config.workload.jvm.clone(),
-                env: config.workload.env.clone(),
-            },
-            warp_max: resolver.warp_max()?,
-            known: read_known(&dir.join("known"))?,
-        };
-        resolver.check_templates(&target)?;
-        resolver.check_source()?;
-        target.jdk = match jdk {
-            Some(jdk) => jdk,
-            None => resolver.jdk(depot)?,
-        };
-        target.classpath = resolver.classpath(depot, &target.jdk, progress)?;
-        Ok(target)
+        Ok(Draft {
+            source,
+            config,
+            dir,
+        })
     }
-}
 
-fn jdk_use(source: &SourceConfig) -> JdkUse {
-    if source.java.is_some() {
-        JdkUse::Compile
-    } else {
-        JdkUse::Run
-    }
-}
-
-fn slot_name(config: &TargetConfig) -> String {
-    format!("{}@{}", config.name.get_ref(), config.version.get_ref())
-}
-
-fn majors(source: &SourceText, jdk: &Spanned<Vec<String>>) -> Result<Vec<u32>> {
-    let hint = || Some("write major versions, best first, as [\"17\", \"11\"]".to_string());
-    if jdk.get_ref().is_empty() {
-        return Err(source.error(jdk.span(), "the list is empty", hint()).into());
-    }
-    let parse = |text: &String| {
-        let problem = format!("`{text}` is not a major version");
-        text.parse()
-            .map_err(|_| source.error(jdk.span(), problem, hint()).into())
-    };
-    jdk.get_ref().iter().map(parse).collect()
-}
-
-fn coordinates_of(source: &SourceText, texts: &[Spanned<String>]) -> Result<Vec<Coordinate>> {
-    let parse = |text: &Spanned<String>| {
-        let hint = Some("write `group:artifact:version`".to_string());
-        let problem = format!("`{}` is not a Maven coordinate", text.get_ref());
-        text.get_ref()
-            .parse()
-            .map_err(|_| source.error(text.span(), problem, hint).into())
-    };
-    texts.iter().map(parse).collect()
-}
-
-struct Resolver<'a> {
-    source: &'a SourceText,
-    config: &'a TargetConfig,
-    dir: &'a Path,
-}
-
-impl Resolver<'_> {
     fn fail<T, V>(&self, at: &Spanned<V>, problem: impl Into<String>) -> Result<T> {
         Err(self.source.error(at.span(), problem, None).into())
     }
 
-    fn check_names(&self) -> Result<()> {
+    fn full_name(&self) -> String {
+        let (name, version) = (&self.config.name, &self.config.version);
+        format!("{}@{}", name.get_ref(), version.get_ref())
+    }
+
+    /// All that costs nothing and does not need to be run.
+    fn check(&self) -> Result<()> {
         let format = &self.config.format;
         if *format.get_ref() != FORMAT {
             let problem = format!(
@@ -186,172 +181,8 @@ impl Resolver<'_> {
                 return self.fail(text, "expected letters, digits, `.`, `_` and `-`");
             }
         }
-        Ok(())
-    }
-
-    fn nodes(&self) -> Result<Vec<Node>> {
-        let names = &self.config.node.names;
-        let count = names.get_ref().len();
-        if count == 0 || count > NODES_MAX {
-            return self.fail(
-                names,
-                format!("expected 1 to {NODES_MAX} names, found {count}"),
-            );
-        }
-        let mut nodes: Vec<Node> = Vec::new();
-        for (i, name) in names.get_ref().iter().enumerate() {
-            if !is_word(name) {
-                let problem = format!("`{name}` is no name; use letters, digits, `.`, `_`, `-`");
-                return self.fail(names, problem);
-            }
-            if nodes.iter().any(|node| node.name == *name) {
-                return self.fail(names, format!("two nodes are named `{name}`"));
-            }
-            let addr = Ipv4Addr::new(127, 0, 0, i as u8 + 1);
-            nodes.push(Node {
-                name: name.clone(),
-                index: i + 1,
-                addr,
-            });
-        }
-        Ok(nodes)
-    }
-
-    fn clients(&self, nodes: &[Node]) -> Result<Vec<Client>> {
-        let count = match &self.config.workload.clients {
-            Some(clients) if !(1..=CLIENTS_MAX).contains(clients.get_ref()) => {
-                let problem = format!("expected 1 to {CLIENTS_MAX}, found {}", clients.get_ref());
-                return self.fail(clients, problem);
-            }
-            Some(clients) => *clients.get_ref() as usize,
-            None => nodes.len(),
-        };
-        let client = |i: usize| Client {
-            name: format!("c{}", i + 1),
-            index: i + 1,
-            addr: Ipv4Addr::new(127, 0, 0, i as u8 + 101),
-            node: nodes[i % nodes.len()].name.clone(),
-        };
-        Ok((0..count).map(client).collect())
-    }
-
-    fn ports(&self) -> Result<BTreeMap<String, u16>> {
-        let mut ports: BTreeMap<String, u16> = BTreeMap::new();
-        for (name, port) in &self.config.node.ports {
-            let number = *port.get_ref();
-            if number == 0 {
-                return self.fail(port, "port 0 is no port; choose one from 1 to 65535");
-            }
-            if let Some((other, _)) = ports.iter().find(|(_, other)| **other == number) {
-                let problem = format!("port {number} is taken by `{other}`");
-                return self.fail(port, problem);
-            }
-            ports.insert(name.clone(), number);
-        }
-        Ok(ports)
-    }
-
-    fn check(
-        &self,
-        probe: &ProbeConfig,
-        ports: &BTreeMap<String, u16>,
-        default_ms: u64,
-    ) -> Result<Check> {
-        let name = probe.port.get_ref();
-        let Some(port) = ports.get(name) else {
-            let known: Vec<&String> = ports.keys().collect();
-            let hint = match nearest(name, &known) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None if known.is_empty() => "`node.ports` is empty".into(),
-                None => format!("known are {}", list(&known)),
-            };
-            let problem = format!("no port of `node.ports` is named `{name}`");
-            return Err(self
-                .source
-                .error(probe.port.span(), problem, Some(hint))
-                .into());
-        };
-        let within_ms = match &probe.within_ms {
-            Some(zero) if *zero.get_ref() == 0 => {
-                return self.fail(zero, "no node answers within 0 ms");
-            }
-            given => given.as_ref().map_or(default_ms, |given| *given.get_ref()),
-        };
-        Ok(Check {
-            port: *port,
-            send: probe.send.clone(),
-            expect: regex_at(self.source, &probe.expect)?,
-            within_ms,
-        })
-    }
-
-    fn packages(&self) -> Result<Vec<String>> {
-        let packages = &self.config.analysis.packages;
-        if packages.get_ref().iter().all(String::is_empty) {
-            return self.fail(packages, "expected at least one prefix of class names");
-        }
-        Ok(packages.get_ref().clone())
-    }
-
-    fn log_line(&self) -> Result<regex::Regex> {
-        let line = &self.config.log.line;
-        let regex = regex_at(self.source, line)?;
-        for wanted in LOG_GROUPS {
-            if !regex.capture_names().flatten().any(|name| name == wanted) {
-                return self.fail(line, format!("the group `(?<{wanted}>...)` is missing"));
-            }
-        }
-        Ok(regex)
-    }
-
-    fn warp_max(&self) -> Result<f64> {
-        let max = self.config.warp.max;
-        if max >= 1.0 && max.is_finite() {
-            return Ok(max);
-        }
-        let problem = format!("expected a factor of 1 or more, found {max}");
-        Err(self.source.error_at_text("[warp]", problem, None).into())
-    }
-
-    /// Renders everything once, so that a bad placeholder shows before the first trial.
-    fn check_templates(&self, target: &Target) -> Result<()> {
-        let place = Path::new("");
-        let node = target.node_facts(&target.nodes[0], place, 0);
-        let client = target.client_facts(&target.clients[0], place, 0);
-        let of = |program: &Program| -> Vec<String> {
-            let texts = program
-                .args
-                .iter()
-                .chain(&program.jvm)
-                .chain(program.env.values());
-            texts.cloned().collect()
-        };
-        let node_texts = of(&target.node)
-            .into_iter()
-            .chain(target.files.values().cloned());
-        let texts = node_texts.map(|text| (text, &node));
-        for (text, facts) in texts.chain(of(&target.workload).into_iter().map(|t| (t, &client))) {
-            if let Err(unknown) = facts.render(&text) {
-                let at = format!("{{{}}}", unknown.name);
-                return Err(self
-                    .source
-                    .error_at_text(&at, unknown.to_string(), None)
-                    .into());
-            }
-        }
-        for path in target.files.keys() {
-            let stays = Path::new(path).components().all(|part| {
-                matches!(
-                    part,
-                    std::path::Component::Normal(_) | std::path::Component::CurDir
-                )
-            });
-            if !stays {
-                let problem = format!("the file `{path}` would lie outside the node's folder");
-                return Err(self.source.error_at_text(path, problem, None).into());
-            }
-        }
-        Ok(())
+        check_settings(&self.source, &self.config.analysis)?;
+        self.check_source()
     }
 
     fn check_source(&self) -> Result<()> {
@@ -377,20 +208,62 @@ impl Resolver<'_> {
             );
             return self.fail(java, problem);
         }
-        if let Some(maven) = &source.maven {
-            coordinates_of(self.source, maven)?;
+        self.coordinates()?;
+        self.majors().map(drop)
+    }
+
+    fn source(&self) -> &SourceConfig {
+        self.config.source.get_ref()
+    }
+
+    fn coordinates(&self) -> Result<Option<Vec<Coordinate>>> {
+        let parse = |text: &Spanned<String>| {
+            let hint = Some("write `group:artifact:version`".to_string());
+            let problem = format!("`{}` is not a Maven coordinate", text.get_ref());
+            text.get_ref()
+                .parse()
+                .map_err(|_| self.source.error(text.span(), problem, hint).into())
+        };
+        let Some(maven) = &self.source().maven else {
+            return Ok(None);
+        };
+        if maven.is_empty() {
+            return self.fail(&self.config.source, "`maven` is empty");
         }
-        majors(self.source, &self.config.jdk).map(drop)
+        maven.iter().map(parse).collect::<Result<_>>().map(Some)
+    }
+
+    /// The accepted versions of the JDK, best first; never empty.
+    fn majors(&self) -> Result<Vec<u32>> {
+        let jdk = &self.config.jdk;
+        let hint = || Some("write major versions, best first, as [\"17\", \"11\"]".to_string());
+        let error = |problem: String| self.source.error(jdk.span(), problem, hint());
+        if jdk.get_ref().is_empty() {
+            return Err(error("the list is empty".into()).into());
+        }
+        let parse = |text: &String| {
+            let major = text.parse();
+            major.map_err(|_| error(format!("`{text}` is not a major version")).into())
+        };
+        jdk.get_ref().iter().map(parse).collect()
+    }
+
+    fn jdk_use(&self) -> JdkUse {
+        if self.source().java.is_some() {
+            JdkUse::Compile
+        } else {
+            JdkUse::Run
+        }
     }
 
     fn jdk(&self, depot: &Depot) -> Result<Jdk> {
-        let wanted = jdk_use(self.config.source.get_ref());
-        let majors = majors(self.source, &self.config.jdk)?;
+        let wanted = self.jdk_use();
+        let majors = self.majors()?;
         let mut found = majors
             .iter()
             .filter_map(|major| depot.find_jdk(*major, wanted).ok());
         found.next().ok_or_else(|| TargetError::NoJdk {
-            target: slot_name(self.config),
+            target: self.full_name(),
             majors: majors.iter().map(u32::to_string).collect(),
             need: if wanted == JdkUse::Compile {
                 " with javac"
@@ -400,29 +273,40 @@ impl Resolver<'_> {
         })
     }
 
+    fn code(&self, depot: &Depot, jdk: Option<Jdk>, progress: Progress<'_>) -> Result<TargetCode> {
+        let jdk = match jdk {
+            Some(jdk) => jdk,
+            None => self.jdk(depot)?,
+        };
+        Ok(TargetCode {
+            name: self.config.name.get_ref().clone(),
+            version: self.config.version.get_ref().clone(),
+            summary: self.config.summary.clone(),
+            dir: self.dir.clone(),
+            classpath: self.classpath(depot, &jdk, progress)?,
+            jdk,
+            analysis: self.config.analysis.clone(),
+        })
+    }
+
     fn classpath(&self, depot: &Depot, jdk: &Jdk, progress: Progress<'_>) -> Result<Vec<PathBuf>> {
-        let source = self.config.source.get_ref();
-        if let Some(java) = &source.java {
+        if let Some(java) = &self.source().java {
             let folder = self.dir.join(java.get_ref());
-            let cache = depot
-                .cache()
-                .root()
-                .join("classes")
-                .join(slot_name(self.config));
+            let name = self.full_name();
             let task = compile::Compilation {
-                target: &slot_name(self.config),
+                target: &name,
                 sources: &folder,
-                cache: &cache,
+                cache: &depot.cache().root().join("classes").join(&name),
                 jdk,
             };
             return Ok(vec![task.classes(progress)?]);
         }
-        if source.maven.is_some() {
-            return Ok(depot.find_jars(&slot_name(self.config))?.paths);
+        if let Some(coordinates) = self.coordinates()? {
+            return Ok(depot.find_jars_of(&self.full_name(), &coordinates)?.paths);
         }
         let mut paths = Vec::new();
-        for pattern in source.jars.iter().flatten() {
-            let found = glob::matches(self.dir, pattern.get_ref());
+        for pattern in self.source().jars.iter().flatten() {
+            let found = glob::matches(&self.dir, pattern.get_ref());
             if found.is_empty() {
                 let problem = format!("nothing matches `{}`", pattern.get_ref());
                 return self.fail(pattern, problem);
@@ -431,9 +315,10 @@ impl Resolver<'_> {
         }
         Ok(paths)
     }
-}
 
-fn is_word(text: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(allowed)
+    /// Whether the sources or jars beside the file are there.
+    fn source_is_there(&self) -> bool {
+        let mut patterns = self.source().jars.iter().flatten();
+        patterns.all(|pattern| !glob::matches(&self.dir, pattern.get_ref()).is_empty())
+    }
 }

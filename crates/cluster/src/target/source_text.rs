@@ -4,37 +4,92 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::error::{ConfigError, TargetError};
 
 /// Suggestions are this close or not made at all (1 is equal).
 const NEAR: f64 = 0.6;
 
-/// A file's text, for errors that name a place in it.
+/// A file's text, and below it that of a file it inherits from, for errors that name a place in
+/// one of them.
+///
+/// Offsets count through all texts as if they were one, so that a value keeps its file when the
+/// tables of two files become one.
 #[derive(Clone, Debug)]
 pub struct SourceText {
-    pub file: PathBuf,
-    pub text: String,
+    text: String,
+    /// Each file and where it begins in `text`; never empty.
+    files: Vec<(PathBuf, usize)>,
+}
+
+/// One step on the way to a value.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    Key(&'a str),
+    Index(usize),
 }
 
 impl SourceText {
     pub fn read(file: &Path) -> Result<SourceText, TargetError> {
+        let mut source = SourceText {
+            text: String::new(),
+            files: Vec::new(),
+        };
+        source.append(file)?;
+        Ok(source)
+    }
+
+    /// Puts another file below what is there: its keys count where those above have none.
+    pub fn append(&mut self, file: &Path) -> Result<(), TargetError> {
         let text = std::fs::read_to_string(file).map_err(|source| TargetError::Read {
             path: file.to_path_buf(),
             source,
         })?;
-        Ok(SourceText {
-            file: file.to_path_buf(),
-            text,
-        })
+        self.files.push((file.to_path_buf(), self.text.len()));
+        self.text.push_str(&text);
+        self.text.push('\n');
+        Ok(())
     }
 
-    /// Parses the whole file.
+    /// Parses all files as one: tables are joined, other values of the first file win.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
-        toml::from_str(&self.text).map_err(|error| self.explain(&error))
+        let parts = self.parts();
+        let table = joined(&parts).map_err(|error| self.explain(&error))?;
+        T::deserialize(Deserializer::from(table)).map_err(|error| self.explain(&error))
     }
 
-    /// An error at a place in the file.
+    /// Where a value is; nothing if it is not there.
+    pub fn span_of(&self, steps: &[Step<'_>]) -> Option<Range<usize>> {
+        let parts = self.parts();
+        let table = joined(&parts).ok()?;
+        value_at(&table, steps).map(Spanned::span)
+    }
+
+    /// A string at the top of the first file, with its place.
+    pub fn string_at_top(&self, key: &str) -> Option<Spanned<String>> {
+        let parts = self.parts();
+        let table = DeTable::parse(parts.first()?).ok()?;
+        let value = table.get_ref().get(key)?;
+        match value.get_ref() {
+            DeValue::String(text) => Some(Spanned::new(value.span(), text.to_string())),
+            _ => None,
+        }
+    }
+
+    /// The text of each file, with as many spaces before it as there is text above it: what the
+    /// parser says of it is then a place in the whole text.
+    fn parts(&self) -> Vec<String> {
+        let part = |i: usize| {
+            let start = self.files[i].1;
+            let end = self.files.get(i + 1).map_or(self.text.len(), |next| next.1);
+            " ".repeat(start) + &self.text[start..end]
+        };
+        (0..self.files.len()).map(part).collect()
+    }
+
+    /// An error at a place in one of the files.
     pub fn error(
         &self,
         span: Range<usize>,
@@ -42,13 +97,15 @@ impl SourceText {
         hint: Option<String>,
     ) -> ConfigError {
         let start = floor_char(&self.text, span.start);
-        let before = &self.text[..start];
+        let file = self.files.iter().rfind(|(_, begin)| *begin <= start);
+        let (file, begin) = file.unwrap_or(&self.files[0]);
+        let before = &self.text[*begin..start];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         ConfigError {
-            file: self.file.clone(),
+            file: file.clone(),
             line: before.matches('\n').count() + 1,
-            column: self.text[line_start..start].chars().count() + 1,
-            key: self.key_at(start),
+            column: before[line_start..].chars().count() + 1,
+            key: self.key_at(*begin, start),
             problem: problem.into(),
             hint,
         }
@@ -97,22 +154,16 @@ impl SourceText {
         self.error(span, plain_words(message), None)
     }
 
-    /// The dotted key that the text at an offset belongs to.
-    fn key_at(&self, offset: usize) -> String {
+    /// The dotted key that the text at an offset belongs to, in the file that begins at `begin`.
+    fn key_at(&self, begin: usize, offset: usize) -> String {
         let line_end = self.text[offset..]
             .find('\n')
             .map_or(self.text.len(), |at| offset + at);
         let mut key = String::new();
         // Backwards: the nearest line with a key, then the nearest table header.
-        for line in self.text[..line_end].lines().rev() {
+        for line in self.text[begin..line_end].lines().rev() {
             let line = line.trim();
-            if line.starts_with('[') && line.contains(']') && !line.contains('=') {
-                let header = line
-                    .trim_start_matches('[')
-                    .split(']')
-                    .next()
-                    .unwrap_or_default();
-                let header = header.trim();
+            if let Some(header) = header(line) {
                 return if key.is_empty() {
                     header.to_string()
                 } else {
@@ -128,6 +179,61 @@ impl SourceText {
         }
         key
     }
+}
+
+/// All tables as one; a value of an earlier part wins.
+fn joined(parts: &[String]) -> Result<Spanned<DeTable<'_>>, toml::de::Error> {
+    let mut parts = parts.iter();
+    let first = parts.next().map_or("", String::as_str);
+    let mut table = DeTable::parse(first)?;
+    for part in parts {
+        lay_below(table.get_mut(), DeTable::parse(part)?.into_inner());
+    }
+    Ok(table)
+}
+
+fn lay_below<'i>(table: &mut DeTable<'i>, below: DeTable<'i>) {
+    for (key, value) in below {
+        match table.get_mut(&key) {
+            None => {
+                table.insert(key, value);
+            }
+            Some(own) => {
+                if let (DeValue::Table(own), DeValue::Table(value)) =
+                    (own.get_mut(), value.into_inner())
+                {
+                    lay_below(own, value);
+                }
+            }
+        }
+    }
+}
+
+fn value_at<'a, 'i>(
+    table: &'a Spanned<DeTable<'i>>,
+    steps: &[Step<'_>],
+) -> Option<&'a Spanned<DeValue<'i>>> {
+    let (Step::Key(first), rest) = steps.split_first()? else {
+        return None;
+    };
+    let mut value = table.get_ref().get(*first)?;
+    for step in rest {
+        value = match (step, value.get_ref()) {
+            (Step::Key(key), DeValue::Table(table)) => table.get(*key)?,
+            (Step::Index(i), DeValue::Array(items)) => items.get(*i)?,
+            _ => return None,
+        };
+    }
+    Some(value)
+}
+
+/// The name in a table's header, even one that is not closed; no list that begins a line.
+fn header(line: &str) -> Option<&str> {
+    let name = line.strip_prefix('[')?.trim_start_matches('[');
+    let name = name.split([']', '#']).next().unwrap_or_default().trim();
+    is_key(name)
+        .then_some(name)
+        .filter(|_| !line.starts_with("[\""))
 }
 
 fn is_key(text: &str) -> bool {

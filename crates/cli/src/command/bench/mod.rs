@@ -3,14 +3,16 @@
 //! Figures are nanoseconds of the best rounds or ratios of alternating runs, because the
 //! machines these run on are shared and noisy.
 
+mod analysis;
 mod clock;
 mod hook;
 mod java;
+mod log_plot;
 mod startup;
 
 use serde_json::json;
 
-use crate::args::BenchArgs;
+use crate::args::{BenchArgs, BenchWhat};
 use crate::exit::Exit;
 use crate::prepare;
 
@@ -30,18 +32,21 @@ impl Measure {
 }
 
 pub fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
+    if let Some(BenchWhat::Analysis(args)) = &args.what {
+        return analysis::run(args);
+    }
     let target = prepare::prepare("trio", false)?;
     let percent = if args.quick { 20 } else { 100 };
-    let mut measures = hook::measure(&target.target.jdk, percent)?;
-    measures.extend(clock::measure(&target.target.jdk)?);
+    let mut measures = hook::measure(&target.target.code.jdk, percent)?;
+    measures.extend(clock::measure(&target.target.code.jdk)?);
     measures.push(startup::measure(&target, if args.quick { 5 } else { 21 })?);
+    measures.extend(analysis::measure()?);
     if args.json {
-        let lines: Vec<_> = measures
-            .iter()
-            .map(|m| {
-                json!({"name": m.name, "value": m.value, "unit": m.unit, "bar": m.bar, "ok": m.ok()})
-            })
-            .collect();
+        let line = |m: &Measure| {
+            let (value, ok) = (m.value, m.ok());
+            json!({"name": m.name, "value": value, "unit": m.unit, "bar": m.bar, "ok": ok})
+        };
+        let lines: Vec<_> = measures.iter().map(line).collect();
         println!("{}", json!({ "machine": machine(), "measures": lines }));
     } else {
         println!("{}\n", machine());
@@ -59,6 +64,11 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
     } else {
         Exit::Unknown
     })
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// What the figures were measured on.

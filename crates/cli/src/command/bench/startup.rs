@@ -9,8 +9,8 @@ use temblor_lab::board::BoardFile;
 use temblor_lab::compile::{self, AnyFaults, Recording};
 use temblor_model::plan::Plan;
 
-use super::Measure;
 use super::java::Scratch;
+use super::{Measure, median};
 use crate::prepare::{Prepared, library};
 
 /// A cluster that is not up by then never will be.
@@ -33,11 +33,6 @@ pub fn measure(prepared: &Prepared, rounds: usize) -> anyhow::Result<Measure> {
         unit: "x",
         bar: 1.05,
     })
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// Seconds until all nodes serve.

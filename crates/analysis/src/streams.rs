@@ -1,0 +1,406 @@
+//! Where a stream leads: to memory, to a file, to a peer, or nobody knows.
+//!
+//! A backward walk over definitions, through wrappers, fields, factories and parameters. It is
+//! inter-procedural and context-sensitive: what enters a method through a call leaves it to that
+//! call's arguments. Whatever the walk cannot follow may be real I/O.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use temblor_classfile::{InvokeKind, access, method_types};
+
+use crate::calls::{CallGraph, CallSite};
+use crate::ir::{Body, Call, OpKind, Sym, Val, Value};
+use crate::load::class_of;
+use crate::media::{Carrier, Media};
+use crate::program::{MethodId, Program};
+
+/// Steps one question may take.
+const MAX_STEPS: u32 = 3_000;
+/// Calls a walk may descend into.
+const MAX_CONTEXT: usize = 12;
+
+/// A definition that a walk ended at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    pub method: MethodId,
+    pub val: Val,
+}
+
+/// What a stream may lead to, with the first definition that shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leads {
+    pub memory: Option<End>,
+    pub disk: Option<End>,
+    pub network: Option<End>,
+    pub unknown: bool,
+}
+
+impl Leads {
+    pub fn only_memory(&self) -> bool {
+        self.memory.is_some() && !self.may_be_real()
+    }
+
+    pub fn may_be_real(&self) -> bool {
+        self.disk.is_some() || self.network.is_some() || self.unknown
+    }
+
+    pub fn add(&mut self, other: Leads) {
+        self.memory = self.memory.or(other.memory);
+        self.disk = self.disk.or(other.disk);
+        self.network = self.network.or(other.network);
+        self.unknown |= other.unknown;
+    }
+}
+
+/// What answers questions about streams.
+pub struct Streams<'s> {
+    pub program: &'s Program,
+    pub graph: &'s CallGraph,
+    pub media: &'s Media,
+    /// Everything that is ever stored to a field, by the class that declares it and its name.
+    stores: FxHashMap<(Sym, Sym), Vec<(MethodId, Val)>>,
+    init: Option<Sym>,
+}
+
+impl<'s> Streams<'s> {
+    pub fn new(program: &'s Program, graph: &'s CallGraph, media: &'s Media) -> Streams<'s> {
+        let mut stores: FxHashMap<(Sym, Sym), Vec<(MethodId, Val)>> = FxHashMap::default();
+        for id in program.method_ids() {
+            let Some(body) = program.body(id) else {
+                continue;
+            };
+            for op in &body.ops {
+                if let OpKind::Put {
+                    class, name, value, ..
+                } = op.kind
+                {
+                    let carries = field_carrier(program, media, class, name).is_some();
+                    if carries && body.value(value) != Value::Null {
+                        let owner = program.field_owner(class, name);
+                        stores.entry((owner, name)).or_default().push((id, value));
+                    }
+                }
+            }
+        }
+        Streams {
+            program,
+            graph,
+            media,
+            stores,
+            init: program.sym("<init>"),
+        }
+    }
+
+    /// Where a value of a method leads, whoever calls the method.
+    pub fn leads(&self, method: MethodId, val: Val) -> Leads {
+        let mut walk = Walk {
+            streams: self,
+            steps: 0,
+            seen: FxHashSet::default(),
+            leads: Leads::default(),
+        };
+        walk.value(method, val, &mut Vec::new());
+        // A walk that met nothing, for example a parameter of a method nobody calls.
+        if walk.leads == Leads::default() {
+            walk.leads.unknown = true;
+        }
+        walk.leads
+    }
+
+    /// The operands of a call that its I/O goes through: the receiver if it is a stream, else
+    /// all arguments that are.
+    pub fn operands(&self, body: &Body, call: &Call) -> Vec<Val> {
+        let args = body.args(call);
+        if let Some(receiver) = body.receiver(call)
+            && self.media.of_sym(self.program, call.class).is_some()
+        {
+            return vec![receiver];
+        }
+        let skip = args.len().saturating_sub(self.types(call).len());
+        let types = self.types(call);
+        let carried = args[skip..]
+            .iter()
+            .zip(&types)
+            .filter(|(_, desc)| self.media.of_desc(self.program, desc).is_some());
+        carried.map(|(arg, _)| *arg).collect()
+    }
+
+    fn types(&self, call: &Call) -> Vec<&str> {
+        let types = method_types(self.program.str(call.desc));
+        types.map(|(types, _)| types).unwrap_or_default()
+    }
+
+    /// The constructor call of a new object.
+    pub fn construction<'b>(&self, body: &'b Body, object: Val) -> Option<&'b Call> {
+        body.calls.iter().find(|call| {
+            call.kind == InvokeKind::Special
+                && Some(call.name) == self.init
+                && body.args(call).first() == Some(&object)
+        })
+    }
+}
+
+fn field_carrier(program: &Program, media: &Media, class: Sym, name: Sym) -> Option<Carrier> {
+    let (_, field) = program.field(class, name)?;
+    media.of_desc(program, program.str(field.desc))
+}
+
+fn hash(context: &[CallSite]) -> u64 {
+    let bytes = context.iter().flat_map(|site| {
+        let (method, call) = (site.method.0.to_le_bytes(), site.call.to_le_bytes());
+        method.into_iter().chain(call)
+    });
+    bytes.fold(temblor_model::FNV_START, |hash, byte| {
+        temblor_model::fnv64_from(hash, &[byte])
+    })
+}
+
+struct Walk<'w, 's> {
+    streams: &'w Streams<'s>,
+    steps: u32,
+    /// Values, each with the hash of the calls it was reached through.
+    seen: FxHashSet<(MethodId, Val, u64)>,
+    leads: Leads,
+}
+
+impl Walk<'_, '_> {
+    fn end(&mut self, carrier: Carrier, method: MethodId, val: Val) {
+        let end = Some(End { method, val });
+        let leads = &mut self.leads;
+        match carrier {
+            Carrier::Memory => leads.memory = leads.memory.or(end),
+            Carrier::Disk => leads.disk = leads.disk.or(end),
+            Carrier::Network => leads.network = leads.network.or(end),
+            Carrier::Stream => leads.unknown = true,
+        }
+    }
+
+    /// Nothing that is still to come can change the answer.
+    fn is_decided(&self) -> bool {
+        self.leads.unknown && self.leads.memory.is_some()
+    }
+
+    fn value(&mut self, method: MethodId, val: Val, context: &mut Vec<CallSite>) {
+        self.steps += 1;
+        if self.steps > MAX_STEPS {
+            self.leads.unknown = true;
+            return;
+        }
+        if self.is_decided() || !self.seen.insert((method, val, hash(context))) {
+            return;
+        }
+        let streams = self.streams;
+        let program = streams.program;
+        let Some(body) = program.body(method) else {
+            self.leads.unknown = true;
+            return;
+        };
+        match body.value(val) {
+            Value::Null => {}
+            Value::Cast { a, .. } => self.value(method, a, context),
+            Value::Phi(list) => {
+                for operand in body.list(list) {
+                    self.value(method, *operand, context);
+                }
+            }
+            Value::New(class) => self.created(method, body, val, class, context),
+            Value::Call(call) => self.result(method, body, call, context),
+            Value::Param(index) => self.parameter(method, val, index, context),
+            Value::Field { class, name, .. } | Value::Static { class, name } => {
+                self.field(method, val, class, name);
+            }
+            _ => self.leads.unknown = true,
+        }
+    }
+
+    fn created(
+        &mut self,
+        method: MethodId,
+        body: &Body,
+        val: Val,
+        class: Sym,
+        context: &mut Vec<CallSite>,
+    ) {
+        let carrier = self.streams.media.of_sym(self.streams.program, class);
+        if let Some(carrier) = carrier.filter(|c| *c != Carrier::Stream) {
+            return self.end(carrier, method, val);
+        }
+        let Some(call) = self.streams.construction(body, val) else {
+            self.leads.unknown = true;
+            return;
+        };
+        let types = self.streams.types(call);
+        let args = body.args(call);
+        let mut given = false;
+        for (arg, desc) in args[1..].iter().zip(types) {
+            if self
+                .streams
+                .media
+                .of_desc(self.streams.program, desc)
+                .is_some()
+            {
+                given = true;
+                self.value(method, *arg, context);
+            }
+        }
+        if !given {
+            self.kept(method, val, class);
+        }
+    }
+
+    /// An own object that is given no stream leads where the streams it keeps do.
+    fn kept(&mut self, method: MethodId, val: Val, class: Sym) {
+        let program = self.streams.program;
+        let own = program.class_named(class).filter(|c| program.is_own(*c));
+        let fields = own.map_or(&[][..], |c| &program.class(c).fields);
+        let mut found = false;
+        for field in fields {
+            let desc = program.str(field.desc);
+            let is_kept = field.access & access::STATIC == 0;
+            if is_kept && self.streams.media.of_desc(program, desc).is_some() {
+                found = true;
+                self.field(method, val, class, field.name);
+            }
+        }
+        self.leads.unknown |= !found;
+    }
+
+    fn result(&mut self, method: MethodId, body: &Body, index: u32, context: &mut Vec<CallSite>) {
+        let call = &body.calls[index as usize];
+        let program = self.streams.program;
+        let media = self.streams.media;
+        let targets = self.streams.graph.targets(method, index);
+        let returned = method_types(program.str(call.desc)).map(|(_, result)| result);
+        let by_type = returned.and_then(|desc| media.of_desc(program, desc));
+        if let Some(carrier @ (Carrier::Memory | Carrier::Disk | Carrier::Network)) = by_type {
+            return self.end(carrier, method, call.result);
+        }
+        // Whatever a socket gives leads to its peer, own subclass or not.
+        let receiver = body.receiver(call).and(media.of_sym(program, call.class));
+        if let Some(carrier @ (Carrier::Memory | Carrier::Disk | Carrier::Network)) = receiver
+            && by_type.is_some()
+        {
+            return self.end(carrier, method, call.result);
+        }
+        if !targets.own.is_empty() && context.len() < MAX_CONTEXT {
+            context.push(CallSite {
+                method,
+                call: index,
+            });
+            for callee in &targets.own {
+                self.returns(*callee, context);
+            }
+            context.pop();
+            self.leads.unknown |= targets.external && targets.is_abstract;
+            return;
+        }
+        // Outside the target: what is made of streams leads where these do, and what a socket or
+        // a file gives leads there.
+        let class = program.str(call.class);
+        if class == "java/nio/file/Files" {
+            return self.end(Carrier::Disk, method, call.result);
+        }
+        let operands = self.streams.operands(body, call);
+        if operands.is_empty() {
+            match class.starts_with("java/net/") {
+                true => self.end(Carrier::Network, method, call.result),
+                false => self.leads.unknown = true,
+            }
+        }
+        for operand in operands {
+            self.value(method, operand, context);
+        }
+    }
+
+    fn returns(&mut self, callee: MethodId, context: &mut Vec<CallSite>) {
+        let Some(body) = self.streams.program.body(callee) else {
+            self.leads.unknown = true;
+            return;
+        };
+        for op in &body.ops {
+            if let OpKind::Return(val) = op.kind {
+                self.value(callee, val, context);
+            }
+        }
+    }
+
+    fn parameter(&mut self, method: MethodId, val: Val, index: u16, context: &mut Vec<CallSite>) {
+        let streams = self.streams;
+        if let Some(carrier) = self.parameter_carrier(method, index) {
+            return self.end(carrier, method, val);
+        }
+        if let Some(site) = context.pop() {
+            self.argument(site, index, context);
+            context.push(site);
+            return;
+        }
+        let callers = &streams.graph.callers[method.0 as usize];
+        for site in callers {
+            self.argument(*site, index, context);
+        }
+        let made = streams.graph.closures.get(&method);
+        for (maker, closure) in made.into_iter().flatten() {
+            let Some(body) = streams.program.body(*maker) else {
+                continue;
+            };
+            let captured = body.list(body.closures[*closure as usize].captured);
+            match captured.get(usize::from(index)) {
+                Some(val) => self.value(*maker, *val, context),
+                None => self.leads.unknown = true,
+            }
+        }
+        if callers.is_empty() && made.is_none() {
+            self.leads.unknown = true;
+        }
+    }
+
+    /// Where a parameter's own type decides.
+    fn parameter_carrier(&self, method: MethodId, index: u16) -> Option<Carrier> {
+        let program = self.streams.program;
+        let media = self.streams.media;
+        let is_static = program.method(method).access & access::STATIC != 0;
+        let carrier = match (is_static, index) {
+            (false, 0) => media.of(program.class_of(method)),
+            (false, n) => self.parameter_type(method, n - 1),
+            (true, n) => self.parameter_type(method, n),
+        };
+        carrier.filter(|c| *c != Carrier::Stream)
+    }
+
+    fn parameter_type(&self, method: MethodId, n: u16) -> Option<Carrier> {
+        let program = self.streams.program;
+        let (types, _) = method_types(program.str(program.method(method).desc))?;
+        let class = program.class_id(class_of(types.get(usize::from(n))?)?)?;
+        self.streams.media.of(class)
+    }
+
+    fn argument(&mut self, site: CallSite, index: u16, context: &mut Vec<CallSite>) {
+        let Some(body) = self.streams.program.body(site.method) else {
+            self.leads.unknown = true;
+            return;
+        };
+        let call = &body.calls[site.call as usize];
+        match body.args(call).get(usize::from(index)) {
+            Some(arg) => self.value(site.method, *arg, context),
+            None => self.leads.unknown = true,
+        }
+    }
+
+    fn field(&mut self, method: MethodId, val: Val, class: Sym, name: Sym) {
+        let program = self.streams.program;
+        if let Some(carrier) = field_carrier(program, self.streams.media, class, name)
+            && carrier != Carrier::Stream
+        {
+            return self.end(carrier, method, val);
+        }
+        let key = (program.field_owner(class, name), name);
+        match self.streams.stores.get(&key) {
+            Some(stores) => {
+                // What was stored came from anywhere: its own callers, not this walk's.
+                for (from, val) in stores {
+                    self.value(*from, *val, &mut Vec::new());
+                }
+            }
+            None => self.leads.unknown = true,
+        }
+    }
+}
