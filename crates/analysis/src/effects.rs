@@ -12,6 +12,7 @@ use temblor_model::site::{Direction, Io, Medium};
 
 use crate::calls::{CallGraph, Targets};
 use crate::family::Family;
+use crate::handling::Handling;
 use crate::io;
 use crate::ir::{Body, Call, OpKind, Sym, Val, Value};
 use crate::load::class_of;
@@ -220,7 +221,7 @@ impl Finder<'_> {
                                 through,
                                 from: begin(false),
                             };
-                            if handling.passes(what, at) {
+                            if passes(&handling, what, at) {
                                 merge(&mut out.effects, effect);
                             }
                         }
@@ -326,6 +327,7 @@ impl Finder<'_> {
     pub fn external_io(&self, call: &Call, resolved: Declared) -> Option<Io> {
         let program = self.program;
         let mut io = self.io_of(resolved, call.name);
+        io = io.or_else(|| self.library_io(call, resolved));
         if let Some(known) = &mut io {
             // `FileOutputStream.close` is declared further up: the type of the receiver knows.
             let carrier = self.streams.media.of_sym(program, call.class);
@@ -336,6 +338,23 @@ impl Finder<'_> {
             };
         }
         io
+    }
+
+    /// A stream or channel of a library: it is I/O what is named and declared like it.
+    fn library_io(&self, call: &Call, resolved: Declared) -> Option<Io> {
+        let program = self.program;
+        let carrier = self.streams.media.of_sym(program, call.class);
+        let raises = !program.declared(resolved).exceptions.is_empty();
+        let class = program.str(program.class(resolved.class).name);
+        let is_library = !program.is_own(resolved.class) && raises && !io::never_raises(class);
+        let medium = match carrier.filter(|_| is_library)? {
+            Carrier::Memory => return None,
+            Carrier::Disk => Medium::Disk,
+            Carrier::Network => Medium::Network,
+            Carrier::Stream => Medium::Stream,
+        };
+        let direction = io::direction(program.str(call.name))?;
+        Some(Io { medium, direction })
     }
 
     /// The I/O of a method outside the target.
@@ -459,7 +478,7 @@ impl Finder<'_> {
                     });
                     let handling =
                         handling.get_or_insert_with(|| Handling::new(self.program, body));
-                    if adds && handling.passes(effect.what, *block) {
+                    if adds && passes(handling, effect.what, *block) {
                         let effect = Effect { through, ..*effect };
                         changed |= merge(effects, effect);
                     }
@@ -534,6 +553,14 @@ impl Finder<'_> {
     }
 }
 
+/// Does an effect of a block leave the method?
+fn passes(handling: &Handling<'_>, what: What, block: u32) -> bool {
+    match what {
+        What::Raise(class) => handling.escapes(class, block),
+        What::Io(_) => true,
+    }
+}
+
 /// How a call's streams come to a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Through {
@@ -552,88 +579,5 @@ impl Through {
             (this, Through::Memory) => this,
             (Through::Params(a), Through::Params(b)) => Through::Params(a | b),
         }
-    }
-}
-
-/// The exception handlers of a body, and which of them throw on what they caught.
-struct Handling<'h> {
-    program: &'h Program,
-    body: &'h Body,
-    /// Handler block, block of the throw.
-    rethrows: Vec<(u32, u32)>,
-}
-
-impl<'h> Handling<'h> {
-    fn new(program: &'h Program, body: &'h Body) -> Handling<'h> {
-        let mut rethrows = Vec::new();
-        for (at, block) in body.blocks.iter().enumerate() {
-            if let Some(op) = body.ops_of(block).last()
-                && let OpKind::Throw(val) = op.kind
-            {
-                caught(body, val, 0, &mut |handler| {
-                    rethrows.push((handler, at as u32))
-                });
-            }
-        }
-        Handling {
-            program,
-            body,
-            rethrows,
-        }
-    }
-
-    fn passes(&self, what: What, block: u32) -> bool {
-        match what {
-            What::Raise(class) => self.escapes(class, block),
-            What::Io(_) => true,
-        }
-    }
-
-    /// Does an exception that is raised in a block leave the method?
-    fn escapes(&self, class: Sym, block: u32) -> bool {
-        let mut seen: Vec<u32> = vec![block];
-        let mut at = 0;
-        while at < seen.len() {
-            if self.escapes_block(class, seen[at], &mut seen) {
-                return true;
-            }
-            at += 1;
-        }
-        false
-    }
-
-    fn escapes_block(&self, class: Sym, block: u32, seen: &mut Vec<u32>) -> bool {
-        for (handler, catches) in &self.body.blocks[block as usize].handlers {
-            let surely = match catches {
-                None => true,
-                Some(catches) => self.program.is_subtype_named(class, *catches),
-            };
-            let perhaps = |catches: Sym| self.program.is_subtype_named(catches, class);
-            if surely || catches.is_some_and(perhaps) {
-                for (of, thrown_in) in &self.rethrows {
-                    if of == handler && !seen.contains(thrown_in) {
-                        seen.push(*thrown_in);
-                    }
-                }
-            }
-            if surely {
-                return false;
-            }
-        }
-        true
-    }
-}
-
-/// The handlers whose exception a value may be.
-fn caught(body: &Body, val: Val, depth: u32, found: &mut impl FnMut(u32)) {
-    match body.value(val) {
-        Value::Caught(handler) => found(handler),
-        Value::Cast { a, .. } => caught(body, a, depth + 1, found),
-        Value::Phi(list) if depth < 8 => {
-            for operand in body.list(list) {
-                caught(body, *operand, depth + 1, found);
-            }
-        }
-        _ => {}
     }
 }

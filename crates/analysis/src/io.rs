@@ -89,7 +89,8 @@ pub fn never_raises(class: &str) -> bool {
     NEVER_RAISES.contains(&class)
 }
 
-fn direction(method: &str) -> Option<Direction> {
+/// Which way a method of this name moves bytes, if it does.
+pub fn direction(method: &str) -> Option<Direction> {
     let is = |words: &[&str]| words.iter().any(|w| method.starts_with(w));
     if is(&[
         "read",

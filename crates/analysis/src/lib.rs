@@ -5,8 +5,9 @@
 //! In the order in which they work:
 //! - [`source`], [`load`]: jars, class folders and the JDK to classes; the target's own in full.
 //! - [`ir`], [`program`], [`calls`]: the program model: values and blocks, hierarchy, call graph.
-//! - [`family`], [`io`], [`media`], [`streams`], [`effects`]: what can go wrong, and where streams
-//!   lead; [`sites`] puts the hook where that is, [`jdk_sites`] inside the JDK.
+//! - [`family`], [`handling`], [`effects`]: what can be raised and not handled; [`io`], [`media`],
+//!   [`streams`]: what is I/O, and where streams lead; [`sites`] puts the hook where that is,
+//!   [`jdk_sites`] inside the JDK. [`rules`]: what the target says of single methods.
 //! - [`tasks`]: task units and their abstract states; [`guards`]: what others wait for, and what
 //!   a timeout bounds.
 //! - [`messages`], [`meta`]: what partitions and crashes are timed by.
@@ -19,6 +20,7 @@ mod effects;
 mod family;
 mod found;
 mod guards;
+mod handling;
 mod io;
 mod ir;
 mod jdk_sites;

@@ -29,7 +29,7 @@ pub fn find(scene: &Scene<'_>) -> Vec<Draft> {
     let releases: Vec<&Act> = scene
         .acts_of(|verb| matches!(verb, Verb::Release | Verb::Meet))
         .collect();
-    let found: Vec<(Option<Draft>, Vec<(usize, Scope)>)> = releases
+    let found: Vec<Found> = releases
         .par_iter()
         .map(|release| of_release(scene, &waiters, release))
         .collect();
@@ -52,6 +52,9 @@ pub fn find(scene: &Scene<'_>) -> Vec<Draft> {
 }
 
 type Scope = Vec<(MethodId, u32)>;
+
+/// A barrier, and what lies under the timeouts of waiters, by their number.
+type Found = (Option<Draft>, Vec<(usize, Scope)>);
 
 /// Those who wait, by the object they wait on.
 struct Waiters<'w> {
@@ -126,11 +129,7 @@ pub fn is_hard(scene: &Scene<'_>, act: &Act) -> bool {
     }
 }
 
-fn of_release(
-    scene: &Scene<'_>,
-    waiters: &Waiters<'_>,
-    release: &Act,
-) -> (Option<Draft>, Vec<(usize, Scope)>) {
+fn of_release(scene: &Scene<'_>, waiters: &Waiters<'_>, release: &Act) -> Found {
     let matched = waiters.of(scene, release);
     if matched.is_empty() {
         return (None, Vec::new());

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use temblor_classfile::{access, opcode};
 use temblor_model::catalog::RegionKind;
 
-use crate::ir::{Body, OpKind, Val, cfg};
+use crate::ir::{Body, OpKind, Val, Value, cfg};
 use crate::program::MethodId;
 
 use super::locks::{Effect, Locks};
@@ -59,30 +59,72 @@ struct Transfer {
     /// By block and edge.
     gained_on_edge: FxHashMap<(u32, u32), u128>,
     lost_on_edge: FxHashMap<(u32, u32), u128>,
+    /// Edges that are not taken.
+    closed: Vec<(u32, u32)>,
 }
 
+impl Transfer {
+    /// With one bit for each lock, that of where it is taken first.
+    fn by_lock(&self, acquires: &[Acquire]) -> Transfer {
+        let first = |i: usize| {
+            let same = |a: &Acquire| a.kind == acquires[i].kind && a.path == acquires[i].path;
+            acquires.iter().position(same).unwrap_or(i)
+        };
+        let firsts: Vec<u128> = (0..acquires.len()).map(|i| 1 << first(i)).collect();
+        let bits = |mask: u128| {
+            let set = firsts
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| mask >> i & 1 != 0);
+            set.fold(0, |all, (_, bit)| all | bit)
+        };
+        fn mapped<K: Copy + Eq + std::hash::Hash>(
+            map: &FxHashMap<K, u128>,
+            bits: &impl Fn(u128) -> u128,
+        ) -> FxHashMap<K, u128> {
+            map.iter().map(|(key, mask)| (*key, bits(*mask))).collect()
+        }
+        Transfer {
+            gained: mapped(&self.gained, &bits),
+            lost: mapped(&self.lost, &bits),
+            gained_on_edge: mapped(&self.gained_on_edge, &bits),
+            lost_on_edge: mapped(&self.lost_on_edge, &bits),
+            closed: self.closed.clone(),
+        }
+    }
+}
+
+/// A parameter that is known to be true or false.
+pub type Flag = (u16, bool);
+
 /// The locks of a method; none if it has nothing to do with any.
-pub fn held(scene: &Scene<'_>, locks: &Locks, method: MethodId) -> Option<Held> {
+pub fn held(
+    scene: &Scene<'_>,
+    locks: &Locks,
+    method: MethodId,
+    flag: Option<Flag>,
+) -> Option<Held> {
     let body = scene.body(method)?;
     let (acquires, releases) = operations(scene, locks, method, body);
     if acquires.is_empty() && releases.is_empty() {
         return None;
     }
     let mut tries = None;
-    let transfer = transfer(body, &acquires, &releases, &mut tries);
+    let mut transfer = transfer(body, &acquires, &releases, &mut tries);
+    transfer.closed = flag.map_or(Vec::new(), |flag| closed(body, flag));
     let entry = u128::from(acquires.first().is_some_and(|a| a.op.is_none()));
-    let before = solve(body, &transfer, entry);
+    let may = solve(body, &transfer, entry, |a, b| a | b);
+    let must = solve(body, &transfer.by_lock(&acquires), entry, |a, b| a & b);
     let mut held = Held {
-        net_acquired: net_acquired(body, &acquires, &before, &transfer),
+        net_acquired: net_acquired(body, &acquires, &must),
         net_released: Vec::new(),
-        before,
+        before: may.iter().map(|bits| bits.unwrap_or(0)).collect(),
         acquires,
         tries,
     };
     for release in releases.iter().filter(|r| !r.monitor) {
         let lost = transfer.lost.get(&release.op).copied().unwrap_or(0);
-        let is_reached = body.blocks[body.block_at(body.ops[release.op as usize].pc)].reachable;
-        if is_reached && held.before[release.op as usize] & lost == 0 {
+        if may[release.op as usize].is_some_and(|bits| bits & lost == 0) {
             let visible = release.paths.iter().filter(|p| p.is_visible());
             held.net_released.extend(visible.cloned());
         }
@@ -92,6 +134,38 @@ pub fn held(scene: &Scene<'_>, locks: &Locks, method: MethodId) -> Option<Held> 
     held.net_released.retain(|p| !held.net_acquired.contains(p));
     held.net_acquired.retain(|p| !both.contains(p));
     Some(held)
+}
+
+/// The edges that are not taken, given what a parameter is.
+fn closed(body: &Body, (parameter, value): Flag) -> Vec<(u32, u32)> {
+    let is = |v: &Value| *v == Value::Param(parameter);
+    let Some(at) = body.values.iter().position(is) else {
+        return Vec::new();
+    };
+    let (jumps, falls) = match value {
+        true => (opcode::IFEQ, opcode::IFNE),
+        false => (opcode::IFNE, opcode::IFEQ),
+    };
+    edges_of(body, Val(at as u32), jumps, falls)
+}
+
+/// Boolean parameters that decide where a method goes.
+pub fn flags(body: &Body) -> Vec<u16> {
+    let mut out: Vec<u16> = Vec::new();
+    for op in &body.ops {
+        if let OpKind::Branch {
+            opcode: opcode::IFEQ | opcode::IFNE,
+            a,
+            ..
+        } = op.kind
+            && let Value::Param(n) = body.value(a)
+        {
+            out.push(n);
+        }
+    }
+    out.sort_unstable();
+    out.dedup();
+    out
 }
 
 fn operations(
@@ -235,72 +309,74 @@ fn returns(body: &Body, val: Val) -> bool {
     body.ops.iter().any(is)
 }
 
-/// Before each operation, what may be held.
-fn solve(body: &Body, transfer: &Transfer, entry: u128) -> Vec<u128> {
-    let mut before = vec![0u128; body.ops.len()];
-    let mut at_start = vec![0u128; body.blocks.len()];
+/// Before each operation, what is held, if it is reached at all; `meet` joins two ways.
+fn solve(
+    body: &Body,
+    transfer: &Transfer,
+    entry: u128,
+    meet: impl Fn(u128, u128) -> u128,
+) -> Vec<Option<u128>> {
+    let of = |map: &FxHashMap<u32, u128>, op: u32| map.get(&op).copied().unwrap_or(0);
+    let on = |map: &FxHashMap<(u32, u32), u128>, edge| map.get(&edge).copied().unwrap_or(0);
+    let mut before = vec![None; body.ops.len()];
+    let mut at_start: Vec<Option<u128>> = vec![None; body.blocks.len()];
     let order = cfg::reverse_post_order(&body.blocks);
     if let Some(first) = at_start.first_mut() {
-        *first = entry;
+        *first = Some(entry);
     }
     let mut changed = true;
     while changed {
         changed = false;
-        let mut flow = |to: u32, bits: u128, at_start: &mut Vec<u128>| {
-            let old = at_start[to as usize];
-            at_start[to as usize] |= bits;
-            changed |= at_start[to as usize] != old;
+        let mut flow = |to: u32, bits: u128, at_start: &mut Vec<Option<u128>>| {
+            let at = &mut at_start[to as usize];
+            let met = Some(at.map_or(bits, |old| meet(old, bits)));
+            changed |= *at != met;
+            *at = met;
         };
         for index in order.iter().copied() {
             let block = &body.blocks[index as usize];
-            let mut now = at_start[index as usize];
-            let mut thrown = 0;
+            let Some(mut now) = at_start[index as usize] else {
+                continue;
+            };
+            let mut thrown = None;
             for op in block.first_op..block.last_op {
-                before[op as usize] = now;
-                let lost = transfer.lost.get(&op).copied().unwrap_or(0);
-                let gained = transfer.gained.get(&op).copied().unwrap_or(0);
-                thrown |= now & !lost;
-                now = (now & !lost) | gained;
+                before[op as usize] = Some(now);
+                let left = now & !of(&transfer.lost, op);
+                thrown = Some(thrown.map_or(left, |t| meet(t, left)));
+                now = left | of(&transfer.gained, op);
             }
             for (edge, to) in block.next.iter().enumerate() {
                 let edge = (index, edge as u32);
-                let gained = transfer.gained_on_edge.get(&edge).copied().unwrap_or(0);
-                let lost = transfer.lost_on_edge.get(&edge).copied().unwrap_or(0);
-                flow(*to, (now | gained) & !lost, &mut at_start);
+                if !transfer.closed.contains(&edge) {
+                    let gained = now | on(&transfer.gained_on_edge, edge);
+                    flow(
+                        *to,
+                        gained & !on(&transfer.lost_on_edge, edge),
+                        &mut at_start,
+                    );
+                }
             }
             for (handler, _) in &block.handlers {
-                flow(*handler, thrown, &mut at_start);
+                if let Some(thrown) = thrown {
+                    flow(*handler, thrown, &mut at_start);
+                }
             }
         }
     }
     before
 }
 
-fn net_acquired(
-    body: &Body,
-    acquires: &[Acquire],
-    before: &[u128],
-    transfer: &Transfer,
-) -> Vec<Path> {
+/// Locks that are held at every return.
+fn net_acquired(body: &Body, acquires: &[Acquire], must: &[Option<u128>]) -> Vec<Path> {
     let mut at_returns = None;
-    for block in body.blocks.iter().filter(|b| b.reachable) {
-        let last = block.last_op.wrapping_sub(1);
-        if block.first_op < block.last_op
-            && matches!(body.ops[last as usize].kind, OpKind::Return(_))
-        {
-            let bits = before[last as usize];
+    for (op, bits) in body.ops.iter().zip(must) {
+        if let (OpKind::Return(_), Some(bits)) = (op.kind, *bits) {
             at_returns = Some(at_returns.map_or(bits, |all| all & bits));
         }
     }
-    let bits = at_returns.unwrap_or(0);
-    let of_edges = transfer
-        .gained_on_edge
-        .values()
-        .fold(0, |all, bits| all | bits);
+    let bits: u128 = at_returns.unwrap_or(0);
     let kept = acquires.iter().enumerate().filter(|(i, acquire)| {
-        acquire.kind == RegionKind::Lock
-            && bits & !of_edges & 1 << i != 0
-            && acquire.path.is_visible()
+        acquire.kind == RegionKind::Lock && bits >> i & 1 != 0 && acquire.path.is_visible()
     });
     kept.map(|(_, acquire)| acquire.path.clone()).collect()
 }
@@ -319,10 +395,30 @@ mod tests {
     }
 
     fn held(body: &Body, transfer: &Transfer) -> Vec<u32> {
-        let before = solve(body, transfer, 0);
-        (0..before.len() as u32)
-            .filter(|op| before[*op as usize] != 0)
+        numbers(solve(body, transfer, 0, |a, b| a | b))
+    }
+
+    fn numbers(before: Vec<Option<u128>>) -> Vec<u32> {
+        let ops = 0..before.len() as u32;
+        ops.filter(|op| before[*op as usize].is_some_and(|bits| bits != 0))
             .collect()
+    }
+
+    #[test]
+    fn what_only_one_branch_takes_is_surely_held_only_if_the_other_is_closed() {
+        // 0 goes to 1, which takes it, or to 2; both go to 3.
+        let body = body(&[
+            (1, &[1, 2], &[]),
+            (1, &[3], &[]),
+            (1, &[3], &[]),
+            (1, &[], &[]),
+        ]);
+        let mut transfer = transfer(&[1], &[]);
+        let surely = |transfer: &Transfer| numbers(solve(&body, transfer, 0, |a, b| a & b));
+        assert_eq!(held(&body, &transfer), [3]);
+        assert_eq!(surely(&transfer), Vec::<u32>::new());
+        transfer.closed.push((0, 1));
+        assert_eq!(surely(&transfer), [3]);
     }
 
     #[test]

@@ -7,17 +7,20 @@ use temblor_classfile::{InvokeKind, access};
 use temblor_model::catalog::Diagnostic;
 use temblor_model::settings::AnalysisSettings;
 
-use crate::ir::{OpKind, Sym, Val};
+use crate::ir::{Body, OpKind, Sym, Val};
 use crate::program::MethodId;
 use crate::rules::Rules;
 
-use super::held::{self, Held};
+use super::draft;
+use super::held::{self, Flag, Held};
 use super::path::{self, Path};
 use super::scene::Scene;
 use super::verbs::{Meaning, Verb};
 
 /// How deep methods that take a lock for their caller may be nested.
 const MAX_ROUNDS: usize = 3;
+/// Of more flags than this nobody makes one lock method.
+const MAX_FLAGS: usize = 2;
 /// A call with more targets than this is nobody's lock method.
 const MAX_LOCK_TARGETS: usize = 4;
 
@@ -57,7 +60,9 @@ pub struct Locks {
     taken: Rules<()>,
     freed: Rules<()>,
     meanings: FxHashMap<(MethodId, u32), Meaning>,
-    summaries: FxHashMap<MethodId, Summary>,
+    /// What methods do, and what they do if a parameter is true, or false.
+    summaries: FxHashMap<(MethodId, Option<Flag>), Summary>,
+    summarized: FxHashSet<MethodId>,
     close: Option<Sym>,
     /// What compilers of Java 9 and 10 made to close resources.
     close_resource: Option<Sym>,
@@ -85,6 +90,7 @@ impl Locks {
                 .map(|act| ((act.method, act.op), act.meaning))
                 .collect(),
             summaries: FxHashMap::default(),
+            summarized: FxHashSet::default(),
             close: scene.program.sym("close"),
             close_resource: scene.program.sym("$closeResource"),
         };
@@ -106,23 +112,48 @@ impl Locks {
             let mut todo: Vec<MethodId> = work.drain().collect();
             todo.sort_unstable();
             let locks = &*self;
-            let found: Vec<(MethodId, Option<Summary>)> = todo
+            let found: Vec<Vec<(Option<Flag>, Summary)>> = todo
                 .par_iter()
-                .map(|id| {
-                    let held = held::held(scene, locks, *id);
-                    (*id, held.as_ref().and_then(Summary::of))
-                })
+                .map(|id| locks.summaries_of(scene, *id))
                 .collect();
-            for (id, summary) in found {
-                let Some(summary) = summary else { continue };
-                if self.summaries.get(&id) == Some(&summary) {
-                    continue;
+            for (id, found) in todo.into_iter().zip(found) {
+                let mut is_new = false;
+                for (flag, summary) in found {
+                    let known = self.summaries.insert((id, flag), summary.clone());
+                    is_new |= known != Some(summary);
                 }
-                self.summaries.insert(id, summary);
-                let callers = scene.graph.callers[id.0 as usize].iter();
-                work.extend(callers.map(|site| site.method));
+                if is_new {
+                    self.summarized.insert(id);
+                    let callers = scene.graph.callers[id.0 as usize].iter();
+                    work.extend(callers.map(|site| site.method));
+                }
             }
         }
+    }
+
+    fn summaries_of(&self, scene: &Scene<'_>, id: MethodId) -> Vec<(Option<Flag>, Summary)> {
+        let mut flags: Vec<Option<Flag>> = vec![None];
+        if let Some(body) = scene.body(id) {
+            let tested = held::flags(body).into_iter().take(MAX_FLAGS);
+            flags.extend(tested.flat_map(|n| [Some((n, false)), Some((n, true))]));
+        }
+        let of_flag = |flag: Option<Flag>| {
+            let held = held::held(scene, self, id, flag)?;
+            Some((flag, Summary::of(&held)?))
+        };
+        flags.into_iter().filter_map(of_flag).collect()
+    }
+
+    /// The summary of a method as it is called: a constant flag tells which half of it runs.
+    fn summary(&self, body: &Body, args: &[Val], callee: MethodId) -> Option<&Summary> {
+        let constants = args.iter().enumerate().filter_map(|(n, arg)| {
+            let value = draft::constant(body, *arg)?;
+            Some((n as u16, value != 0))
+        });
+        let mut flagged = constants.filter_map(|flag| self.summaries.get(&(callee, Some(flag))));
+        flagged
+            .next()
+            .or_else(|| self.summaries.get(&(callee, None)))
     }
 
     fn calls_named(&self, scene: &Scene<'_>, id: MethodId) -> bool {
@@ -153,7 +184,7 @@ impl Locks {
                 || scene
                     .edges(*id)
                     .iter()
-                    .any(|edge| self.summaries.contains_key(&edge.callee))
+                    .any(|edge| self.summarized.contains(&edge.callee))
                 || (named && self.calls_named(scene, *id))
         };
         let ids: Vec<MethodId> = scene.program.method_ids().collect();
@@ -214,13 +245,16 @@ impl Locks {
         if own.len() > MAX_LOCK_TARGETS {
             return out;
         }
-        let Some(summary) = own.iter().find_map(|callee| self.summaries.get(callee)) else {
-            return out;
-        };
         let Some(body) = scene.body(method) else {
             return out;
         };
         let args = body.args(&body.calls[index as usize]);
+        let mut summaries = own
+            .iter()
+            .filter_map(|callee| self.summary(body, args, *callee));
+        let Some(summary) = summaries.next() else {
+            return out;
+        };
         let here = |path: &Path| path.at_call(scene, method, args);
         let frees: Vec<Path> = summary.frees.iter().filter_map(here).collect();
         if !frees.is_empty() {

@@ -25,7 +25,7 @@ pub fn find(scene: &Scene<'_>, locks: &Locks, wrappers: &Rules<()>) -> Vec<Draft
     let methods = locks.methods(scene);
     let found: Vec<(Vec<Draft>, Vec<Runs>)> = methods
         .par_iter()
-        .filter_map(|id| Some((*id, held::held(scene, locks, *id)?)))
+        .filter_map(|id| Some((*id, held::held(scene, locks, *id, None)?)))
         .map(|(id, held)| (of_method(scene, id, &held), runs(scene, id, &held)))
         .collect();
     let mut drafts = Vec::new();

@@ -1,7 +1,7 @@
 //! From guards to sites: a call under a guard puts everything it reaches under that guard.
 //!
-//! From all guards at once, the nearest first, so that the shortest way is found first. A method keeps
-//! only the few guards nearest to it, of different locks: of a lock that half the program is
+//! From all guards at once, the nearest first, so that the shortest way is found first. A method
+//! keeps only the few guards nearest to it, of different locks: of a lock that half the program is
 //! called under, one holder tells as much as a hundred.
 
 use rayon::prelude::*;

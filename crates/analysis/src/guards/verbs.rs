@@ -388,9 +388,12 @@ const ROWS: &[Row] = &[
     ),
 ];
 
+/// A class, none for all; the parameters; what it means.
+type Known = (Option<Sym>, &'static str, Meaning);
+
 /// The table, by the name of the method, for the names that a program has.
 pub struct Verbs {
-    by_name: FxHashMap<Sym, Vec<(Option<Sym>, &'static str, Meaning)>>,
+    by_name: FxHashMap<Sym, Vec<Known>>,
 }
 
 impl Verbs {
@@ -418,7 +421,7 @@ impl Verbs {
     pub fn of(&self, program: &Program, call: &Call) -> Option<Meaning> {
         let rows = self.by_name.get(&call.name)?;
         let desc = program.str(call.desc);
-        let fits = |(class, parameters, _): &&(Option<Sym>, &str, Meaning)| {
+        let fits = |(class, parameters, _): &&Known| {
             desc.starts_with(parameters)
                 && class.is_none_or(|class| program.is_subtype_named(call.class, class))
         };
