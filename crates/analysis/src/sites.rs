@@ -6,6 +6,8 @@
 //! implementations let out, because the call is where their streams are known. No fault where all
 //! streams of a call lead to memory only.
 
+use std::cell::RefCell;
+
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use temblor_classfile::{InvokeKind, access};
@@ -69,14 +71,17 @@ impl CallRules {
 
 /// Finds all sites of the target's own code.
 pub fn find(finder: &Finder<'_>, effects: &Effects, rules: &CallRules) -> Sites {
-    let judge = Judge {
-        finder,
-        effects,
-        rules,
-    };
     let ids: Vec<MethodId> = finder.program.method_ids().collect();
-    let found: Vec<(Vec<FoundSite>, Vec<Removed>)> =
-        ids.par_iter().map(|id| judge.method(*id)).collect();
+    let judge = |id: &MethodId| {
+        let judge = Judge {
+            finder,
+            effects,
+            rules,
+            asked: RefCell::default(),
+        };
+        judge.method(*id)
+    };
+    let found: Vec<(Vec<FoundSite>, Vec<Removed>)> = ids.par_iter().map(judge).collect();
     let mut sites = Sites {
         found: Vec::new(),
         removed: Vec::new(),
@@ -88,10 +93,13 @@ pub fn find(finder: &Finder<'_>, effects: &Effects, rules: &CallRules) -> Sites 
     sites
 }
 
+/// Judges the calls of one method.
 struct Judge<'j> {
     finder: &'j Finder<'j>,
     effects: &'j Effects,
     rules: &'j CallRules,
+    /// Where the streams of the method lead, as far as asked: its calls share them.
+    asked: RefCell<FxHashMap<Val, Leads>>,
 }
 
 /// What can go wrong at a call.
@@ -390,8 +398,10 @@ impl Judge<'_> {
 
     fn leads(&self, id: MethodId, operands: &[Val]) -> Leads {
         let mut leads = Leads::default();
+        let mut asked = self.asked.borrow_mut();
         for operand in operands {
-            leads.add(self.finder.streams.leads(id, *operand));
+            let known = asked.entry(*operand);
+            leads.add(*known.or_insert_with(|| self.finder.streams.leads(id, *operand)));
         }
         leads
     }

@@ -1,7 +1,7 @@
 //! What a target tells the analysis about itself: the `[analysis]` table of its `target.toml`.
 //!
-//! Names of classes are written with dots; `pkg.Class.method` names every overload. A trailing
-//! `*` stands for any rest.
+//! Names of classes are written with dots; `pkg.Class.method` names every overload. A `*` in the
+//! class's or the method's name stands for any part of it.
 
 use serde::{Deserialize, Serialize};
 

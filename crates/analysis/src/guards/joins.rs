@@ -16,6 +16,9 @@ use super::scene::{Act, Scene};
 use super::spots::{self, Spot};
 use super::verbs::Verb;
 
+/// Methods between `main` and its wait for the end.
+const MAX_FROM_MAIN: usize = 16;
+
 pub fn find(scene: &Scene<'_>) -> Vec<Draft> {
     let submitted = submitted(scene);
     let is = |verb| matches!(verb, Verb::Join | Verb::Get | Verb::AwaitTermination);
@@ -27,7 +30,8 @@ pub fn find(scene: &Scene<'_>) -> Vec<Draft> {
     let mut hard: BTreeMap<(MethodId, RegionKind), Vec<&Act>> = BTreeMap::new();
     let mut out = Vec::new();
     for (wait, tasks) in waits.into_iter().zip(tasks) {
-        if tasks.is_empty() {
+        // A `main` that waits for the end of the program keeps nobody from anything.
+        if tasks.is_empty() || is_for_main(scene, wait.method) {
             continue;
         }
         if barriers::is_hard(scene, wait) {
@@ -49,6 +53,27 @@ pub fn find(scene: &Scene<'_>) -> Vec<Draft> {
         out.push(region(scene, task, kind, &waits));
     }
     out
+}
+
+/// Is the method reached from `main` only?
+fn is_for_main(scene: &Scene<'_>, method: MethodId) -> bool {
+    let mut seen = vec![method];
+    let mut at = 0;
+    while let Some(method) = seen.get(at).copied() {
+        at += 1;
+        let callers = &scene.graph.callers[method.0 as usize];
+        let name = scene.program.str(scene.program.method(method).name);
+        let is_closure = scene.graph.closures.contains_key(&method);
+        if (callers.is_empty() && name != "main") || is_closure || seen.len() > MAX_FROM_MAIN {
+            return false;
+        }
+        for caller in callers {
+            if !seen.contains(&caller.method) {
+                seen.push(caller.method);
+            }
+        }
+    }
+    true
 }
 
 /// It begins where the task begins.
