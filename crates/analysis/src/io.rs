@@ -39,6 +39,11 @@ const NEVER_RAISES: &[&str] = &[
     "java/io/Console",
 ];
 
+/// Of the I/O packages, but only names of things.
+const NAMES: &[&str] = &["java/net/URI", "java/net/URL", "java/net/URLEncoder"];
+/// What does I/O all the same.
+const NAMES_OPEN: &[&str] = &["openStream", "openConnection"];
+
 /// Shaded copies keep the tail of the name.
 const ANYWHERE: &[(&str, Medium)] = &[
     ("io/netty/channel/", Medium::Network),
@@ -65,7 +70,8 @@ pub fn is_standard_charset(name: &str) -> bool {
 
 /// What a call to this method of a class outside the target does, when that is I/O.
 pub fn of_call(class: &str, method: &str, raises: bool) -> Option<Io> {
-    if never_raises(class) {
+    let is_name = NAMES.contains(&class) && !NAMES_OPEN.contains(&method);
+    if never_raises(class) || is_name {
         return None;
     }
     let by_prefix = MEDIA.iter().find(|(prefix, _)| class.starts_with(prefix));
@@ -324,6 +330,9 @@ mod tests {
                 io(network, write),
             ),
             ("java/util/List", "add", false, None),
+            ("java/net/URI", "create", false, None),
+            ("java/net/URL", "<init>", true, None),
+            ("java/net/URL", "openStream", true, io(network, control)),
         ] {
             assert_eq!(of_call(class, method, raises), expected, "{class}.{method}");
         }

@@ -96,9 +96,6 @@ fn add_body(
     };
     method.code_len = code.bytes().len() as u32;
     method.coverage = code.block_starts().map_err(|e| e.to_string())?.into();
-    if cfg::has_subroutines(&code) {
-        return Err("uses subroutines (jsr), which compilers gave up with Java 6".into());
-    }
     let mut intern = |text: &str| names.get_or_intern(text);
     let blocks = cfg::blocks(file, &code, &mut intern).map_err(|e| e.to_string())?;
     let builder = MethodBuilder {

@@ -26,6 +26,7 @@ pub fn blocks(
     starts.dedup();
     let index_of = |pc: u16| starts.binary_search(&pc).unwrap_or_default() as u32;
     let mut out = Vec::with_capacity(starts.len());
+    let mut subroutines = Subroutines::default();
     for (i, start) in starts.iter().enumerate() {
         let end = starts.get(i + 1).copied().map_or(length, usize::from);
         let last = last_instruction(code, *start, end)?;
@@ -45,8 +46,14 @@ pub fn blocks(
                 next.push(index_of(target?));
             }
         }
-        if last.falls_through() && end < length {
-            next.push(index_of(end as u16));
+        let after = (last.falls_through() && end < length).then(|| index_of(end as u16));
+        match last.opcode {
+            opcode::JSR | opcode::JSR_W => {
+                let entered = next.iter().copied();
+                subroutines.calls.extend(entered.zip(after));
+            }
+            opcode::RET | opcode::WIDE if after.is_none() => subroutines.ends.push(i as u32),
+            _ => next.extend(after),
         }
         out.push(Block {
             start: *start,
@@ -60,7 +67,45 @@ pub fn blocks(
             assigns: false,
         });
     }
+    subroutines.connect(&mut out);
     Ok(out)
+}
+
+/// `finally` as compilers made it before Java 6: a subroutine that returns to where it was called
+/// from. Here it returns to all such places: paths are not told apart by their caller.
+#[derive(Default)]
+struct Subroutines {
+    /// The first block of a subroutine, and the block after a call of it.
+    calls: Vec<(u32, u32)>,
+    /// Blocks that end with a return from a subroutine.
+    ends: Vec<u32>,
+}
+
+impl Subroutines {
+    fn connect(&self, blocks: &mut [Block]) {
+        let mut returns: Vec<(u32, u32)> = Vec::new();
+        for (entry, after) in &self.calls {
+            let mut reached = vec![*entry];
+            let mut at = 0;
+            while let Some(block) = reached.get(at).copied() {
+                at += 1;
+                if self.ends.contains(&block) {
+                    returns.push((block, *after));
+                }
+                for to in &blocks[block as usize].next {
+                    if !reached.contains(to) {
+                        reached.push(*to);
+                    }
+                }
+            }
+        }
+        for (end, after) in returns {
+            let next = &mut blocks[end as usize].next;
+            if !next.contains(&after) {
+                *next = next.iter().copied().chain([after]).collect();
+            }
+        }
+    }
 }
 
 fn last_instruction<'a>(
@@ -99,12 +144,6 @@ fn handlers_at(
     Ok(out.into())
 }
 
-/// Does the code use subroutines, as compilers did before Java 6?
-pub fn has_subroutines(code: &Code<'_>) -> bool {
-    let is = |o: u8| matches!(o, opcode::JSR | opcode::JSR_W | opcode::RET);
-    code.instructions().flatten().any(|i| is(i.opcode))
-}
-
 /// Blocks in reverse post-order from the entry, handlers reached through exception edges.
 pub fn reverse_post_order(blocks: &[Block]) -> Vec<u32> {
     let mut order = Vec::with_capacity(blocks.len());
@@ -133,4 +172,36 @@ pub fn reverse_post_order(blocks: &[Block]) -> Vec<u32> {
     }
     order.reverse();
     order
+}
+
+#[cfg(test)]
+mod tests {
+    use lasso::ThreadedRodeo;
+    use temblor_classfile::access;
+    use temblor_classfile::synth::{ClassBuilder, MethodSpec};
+
+    use crate::ir::build::{Depth, class};
+
+    #[test]
+    fn a_subroutine_returns_to_every_call_of_it() {
+        // 0: jsr 8; 3: jsr 8; 6: return; 7: nop; 8: astore_1; 9: ret 1
+        let code = [0xa8, 0, 8, 0xa8, 0, 5, 0xb1, 0, 0x4c, 0xa9, 1];
+        let mut builder = ClassBuilder::new(48, access::SUPER, "Old", "java/lang/Object").unwrap();
+        let spec = MethodSpec::new(access::STATIC, "run", "()V");
+        builder
+            .method(&spec.stack(1).locals(2), Some(&code))
+            .unwrap();
+        let bytes = builder.finish().unwrap();
+        let names = ThreadedRodeo::new();
+        let mut tell = |trouble: String| panic!("{trouble}");
+        let class = class(&bytes, &names, Depth::Bodies, &mut tell).unwrap();
+        let body = class.methods[0].body.as_ref().unwrap();
+        let at = |pc: u16| &body.blocks[body.block_at(pc)];
+        let next = |pc: u16| -> Vec<u16> {
+            let next = at(pc).next.iter();
+            next.map(|b| body.blocks[*b as usize].start).collect()
+        };
+        assert_eq!((next(0), next(3), next(8)), (vec![8], vec![8], vec![3, 6]));
+        assert!(at(6).reachable);
+    }
 }

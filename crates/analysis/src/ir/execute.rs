@@ -223,6 +223,7 @@ impl MethodBuilder<'_, '_> {
                 let by = i64::from(i16::from_be_bytes([by[0], by[1]]));
                 self.increment(frame, slot, a, by).map(Some)
             }
+            opcode::RET => Ok(None),
             _ => Err(Malformed),
         }
     }
@@ -382,7 +383,12 @@ impl MethodBuilder<'_, '_> {
                 let a = frame.pop(false)?;
                 OpKind::Branch { opcode: code, a, b }
             }
-            167 | 200 => return Ok(()),
+            167 | 169 | 200 => return Ok(()),
+            // What a subroutine returns to: nobody asks.
+            168 | 201 => {
+                self.push(frame, Value::Const, false);
+                return Ok(());
+            }
             170 | 171 => OpKind::Switch(frame.pop(false)?),
             172..=176 => OpKind::Return(frame.pop(matches!(code, 173 | 175))?),
             177 => OpKind::Return(Val::NONE),
