@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use temblor_classfile::{InvokeKind, access};
 
-use crate::ir::{Call, Closure, OpKind, Sym, Value};
+use crate::ir::{Body, Call, Closure, OpKind, Sym, Value};
 use crate::program::{ClassId, Declared, MethodId, Program};
 
 /// A call through a type outside the target that more own methods than this could answer tells
@@ -28,6 +28,19 @@ pub struct Targets {
     pub references: Box<[Declared]>,
     /// The call is dispatched on the receiver through an abstract method.
     pub is_abstract: bool,
+}
+
+/// A call that more own methods than this could answer tells nothing about who does.
+const MAX_TOLD: usize = 20;
+
+impl Targets {
+    /// Own methods that may run, where the call tells which.
+    pub fn told(&self) -> &[MethodId] {
+        match self.own.len() <= MAX_TOLD {
+            true => &self.own,
+            false => &[],
+        }
+    }
 }
 
 /// One call of one method.
@@ -61,18 +74,32 @@ impl CallGraph {
             .flat_map(|body| body.calls.iter().map(key))
             .collect();
         let keys: Vec<Key> = keys.into_iter().collect();
-        let targets: Vec<Targets> = keys
+        let mut targets: Vec<Targets> = keys
             .par_iter()
             .map(|key| targets(program, &created, &closures, *key))
             .collect();
         let index: FxHashMap<Key, u32> = keys.iter().copied().zip(0..).collect();
-        let of_method: Vec<Box<[u32]>> = program
-            .method_ids()
-            .map(|id| match program.body(id) {
-                Some(body) => body.calls.iter().map(|c| index[&key(c)]).collect(),
-                None => Box::default(),
-            })
-            .collect();
+        let mut sharpened: FxHashMap<(u32, Receiver), u32> = FxHashMap::default();
+        let mut of_method: Vec<Box<[u32]>> = Vec::with_capacity(program.method_count());
+        for id in program.method_ids() {
+            let calls = program.body(id).map_or(&[][..], |body| &body.calls);
+            let of_call = |call: &Call| {
+                let general = index[&key(call)];
+                let body = program.body(id)?;
+                let receiver = Receiver::of(program, body, call)?;
+                if targets[general as usize].own.is_empty() {
+                    return Some(general);
+                }
+                Some(*sharpened.entry((general, receiver)).or_insert_with(|| {
+                    let sharp = receiver.sharpen(program, call, &targets[general as usize]);
+                    targets.push(sharp);
+                    targets.len() as u32 - 1
+                }))
+            };
+            let mut of_call = of_call;
+            let indexes = calls.iter().map(|c| of_call(c).unwrap_or(index[&key(c)]));
+            of_method.push(indexes.collect());
+        }
         let mut callers = vec![Vec::new(); program.method_count()];
         for (method, calls) in of_method.iter().enumerate() {
             let method = MethodId(method as u32);
@@ -103,6 +130,61 @@ impl CallGraph {
     /// Targets, each once for all the calls that have the same.
     pub fn shared(&self) -> &[Targets] {
         &self.targets
+    }
+}
+
+/// What is known of the object that a call is made on, beyond its declared type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Receiver {
+    /// It was created right here.
+    Exactly(Sym),
+    /// A library made it: the iterator of a collection of the JDK.
+    Foreign,
+}
+
+/// What collections of the JDK give are objects of the JDK.
+const MADE_BY_COLLECTIONS: &[&str] = &["iterator", "listIterator", "entrySet", "keySet", "values"];
+
+impl Receiver {
+    fn of(program: &Program, body: &Body, call: &Call) -> Option<Receiver> {
+        if !matches!(call.kind, InvokeKind::Virtual | InvokeKind::Interface) {
+            return None;
+        }
+        let is_foreign = |class: Sym| {
+            program
+                .class_named(class)
+                .is_none_or(|c| !program.is_own(c))
+        };
+        // A thread is started, whatever its class overrides.
+        if program.str(call.class) == "java/lang/Thread" && program.str(call.name) == "start" {
+            return Some(Receiver::Foreign);
+        }
+        match body.value(body.uncast(body.receiver(call)?)) {
+            Value::New(class) if is_foreign(class) => Some(Receiver::Foreign),
+            Value::New(class) => Some(Receiver::Exactly(class)),
+            Value::Call(maker) => {
+                let maker = &body.calls[maker as usize];
+                let by_collection = program.str(maker.class).starts_with("java/util/")
+                    && MADE_BY_COLLECTIONS.contains(&program.str(maker.name));
+                by_collection.then_some(Receiver::Foreign)
+            }
+            _ => None,
+        }
+    }
+
+    fn sharpen(self, program: &Program, call: &Call, general: &Targets) -> Targets {
+        let exact = match self {
+            Receiver::Foreign => None,
+            Receiver::Exactly(class) => program
+                .class_named(class)
+                .and_then(|class| program.resolve(class, call.name, call.desc))
+                .and_then(|declared| program.own_method(declared)),
+        };
+        let own = general.own.iter().copied();
+        Targets {
+            own: own.filter(|id| Some(*id) == exact).collect(),
+            ..general.clone()
+        }
     }
 }
 

@@ -457,7 +457,7 @@ impl Finder<'_> {
         let mut handling = None;
         for (block, call) in &local[id.0 as usize].calls {
             let targets = self.graph.targets(id, *call);
-            for callee in &targets.own {
+            for callee in self.raising(targets) {
                 for effect in &all[callee.0 as usize] {
                     let through = match effect.through {
                         0 => 0,
@@ -486,6 +486,14 @@ impl Finder<'_> {
             }
         }
         changed
+    }
+
+    /// Own methods that may run and raise: what lives in memory by its very type raises no I/O
+    /// fault, not even by hand.
+    pub fn raising<'t>(&'t self, targets: &'t Targets) -> impl Iterator<Item = MethodId> + 't {
+        let media = self.streams.media;
+        let own = targets.own.iter().copied();
+        own.filter(move |id| media.of(self.program.class_of(*id)) != Some(Carrier::Memory))
     }
 
     /// What a callee's parameters are at this call, in this method.

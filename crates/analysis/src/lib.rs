@@ -7,7 +7,7 @@
 //! - [`ir`], [`program`], [`calls`]: the program model: values and blocks, hierarchy, call graph.
 //! - [`family`], [`handling`], [`effects`]: what can be raised and not handled; [`io`], [`media`],
 //!   [`streams`]: what is I/O, and where streams lead; [`sites`] puts the hook where that is,
-//!   [`jdk_sites`] inside the JDK. [`rules`]: what the target says of single methods.
+//!   unless nothing is [`reachable`] there; [`jdk_sites`] inside the JDK. [`rules`]: what the target says of single methods.
 //! - [`tasks`]: task units and their abstract states; [`guards`]: what others wait for, and what
 //!   a timeout bounds.
 //! - [`messages`], [`meta`]: what partitions and crashes are timed by.
@@ -30,6 +30,7 @@ mod messages;
 mod meta;
 mod names;
 mod program;
+mod reachable;
 mod rules;
 mod sites;
 mod source;
@@ -172,18 +173,19 @@ fn work_out(
     let program = program::Program::new(loaded);
     let graph = calls::CallGraph::new(&program);
     stages.end("call graph");
+    let reached = reachable::find(&program, &graph);
     let family = family::Family::new(&program, &settings.exceptions);
     let media = media::Media::new(&program, settings);
     let finder = effects::Finder {
         program: &program,
         graph: &graph,
         family: &family,
-        streams: &streams::Streams::new(&program, &graph, &media),
+        streams: &streams::Streams::new(&program, &graph, &media, &reached),
     };
     let effects = effects::Effects::new(&finder);
     stages.end("exceptions");
     let rules = sites::CallRules::new(&program, settings, &mut diagnostics);
-    let sites = sites::find(&finder, &effects, &rules);
+    let sites = sites::find(&finder, &effects, &rules, &reached);
     stages.end("sites");
     let mut found = sites.found;
     let tasks = tasks::find(&program, &graph, settings, &mut diagnostics);

@@ -226,6 +226,11 @@ impl Program {
         found
     }
 
+    /// Has the class itself a method of this name and descriptor?
+    pub fn declares(&self, class: ClassId, name: Sym, desc: Sym) -> bool {
+        self.members.contains_key(&(class, name, desc))
+    }
+
     /// A field of an own class, looked for in its superclasses too.
     pub fn field(&self, class: Sym, name: Sym) -> Option<(ClassId, &Field)> {
         let mut at = class;

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use temblor_classfile::{InvokeKind, access};
-use temblor_model::catalog::{Diagnostic, Removed};
+use temblor_model::catalog::{Because, Diagnostic, Removed};
 use temblor_model::settings::AnalysisSettings;
 use temblor_model::site::{Io, Medium, Origin, Raise, Site, SiteKind};
 
@@ -70,13 +70,14 @@ impl CallRules {
 }
 
 /// Finds all sites of the target's own code.
-pub fn find(finder: &Finder<'_>, effects: &Effects, rules: &CallRules) -> Sites {
+pub fn find(finder: &Finder<'_>, effects: &Effects, rules: &CallRules, reached: &[bool]) -> Sites {
     let ids: Vec<MethodId> = finder.program.method_ids().collect();
     let judge = |id: &MethodId| {
         let judge = Judge {
             finder,
             effects,
             rules,
+            reached,
             asked: RefCell::default(),
         };
         judge.method(*id)
@@ -98,6 +99,7 @@ struct Judge<'j> {
     finder: &'j Finder<'j>,
     effects: &'j Effects,
     rules: &'j CallRules,
+    reached: &'j [bool],
     /// Where the streams of the method lead, as far as asked: its calls share them.
     asked: RefCell<FxHashMap<Val, Leads>>,
 }
@@ -170,10 +172,20 @@ impl Judge<'_> {
                     .of(program, call.class, call.name)
                     .is_some()
             };
+            if !self.reached[id.0 as usize] {
+                removed.push(Removed {
+                    name,
+                    line,
+                    because: Because::Unreached,
+                    why: "nothing in the program reaches its method".into(),
+                });
+                continue;
+            }
             if faults.raised.is_empty() && faults.io.is_none() && !wanted() {
                 removed.extend(faults.invalid.map(|invalid| Removed {
                     name,
                     line,
+                    because: Because::Invalid,
                     why: self.why(invalid),
                 }));
                 continue;
@@ -244,7 +256,7 @@ impl Judge<'_> {
             let io = finder.io_of(*reference, program.declared(*reference).name);
             faults.io = stronger(faults.io, io);
         }
-        for callee in &targets.own {
+        for callee in finder.raising(targets) {
             if targets.is_abstract {
                 for effect in &self.effects.all[callee.0 as usize] {
                     self.implemented(id, body, call, effect, &mut faults);

@@ -11,7 +11,7 @@ use crate::calls::{CallGraph, CallSite};
 use crate::ir::{Body, Call, OpKind, Sym, Val, Value};
 use crate::load::class_of;
 use crate::media::{Carrier, Media};
-use crate::program::{MethodId, Program};
+use crate::program::{ClassId, MethodId, Program};
 
 /// Steps one question may take.
 const MAX_STEPS: u32 = 3_000;
@@ -56,15 +56,22 @@ pub struct Streams<'s> {
     pub program: &'s Program,
     pub graph: &'s CallGraph,
     pub media: &'s Media,
+    /// For each own method whether anything reaches it: what dead code passes on counts for nothing.
+    reached: &'s [bool],
     /// Everything that is ever stored to a field, by the class that declares it and its name.
     stores: FxHashMap<(Sym, Sym), Vec<(MethodId, Val)>>,
     init: Option<Sym>,
 }
 
 impl<'s> Streams<'s> {
-    pub fn new(program: &'s Program, graph: &'s CallGraph, media: &'s Media) -> Streams<'s> {
+    pub fn new(
+        program: &'s Program,
+        graph: &'s CallGraph,
+        media: &'s Media,
+        reached: &'s [bool],
+    ) -> Streams<'s> {
         let mut stores: FxHashMap<(Sym, Sym), Vec<(MethodId, Val)>> = FxHashMap::default();
-        for id in program.method_ids() {
+        for id in program.method_ids().filter(|id| reached[id.0 as usize]) {
             let Some(body) = program.body(id) else {
                 continue;
             };
@@ -85,6 +92,7 @@ impl<'s> Streams<'s> {
             program,
             graph,
             media,
+            reached,
             stores,
             init: program.sym("<init>"),
         }
@@ -98,7 +106,7 @@ impl<'s> Streams<'s> {
             seen: FxHashSet::default(),
             leads: Leads::default(),
         };
-        walk.value(method, val, &mut Vec::new());
+        walk.value(method, val, &mut Vec::new(), None);
         // A walk that met nothing, for example a parameter of a method nobody calls.
         if walk.leads == Leads::default() {
             walk.leads.unknown = true;
@@ -154,11 +162,16 @@ fn hash(context: &[CallSite]) -> u64 {
     })
 }
 
+/// What is known of a parameter on the way up: its number, and the class of the object it is.
+/// A method that calls `r.write(this)` was entered for each kind of `r`; for one of them only the
+/// callers that pass that kind count.
+type Pin = Option<(u16, ClassId)>;
+
 struct Walk<'w, 's> {
     streams: &'w Streams<'s>,
     steps: u32,
     /// Values, each with the hash of the calls it was reached through.
-    seen: FxHashSet<(MethodId, Val, u64)>,
+    seen: FxHashSet<(MethodId, Val, u64, Pin)>,
     leads: Leads,
 }
 
@@ -179,13 +192,13 @@ impl Walk<'_, '_> {
         self.leads.unknown && self.leads.memory.is_some()
     }
 
-    fn value(&mut self, method: MethodId, val: Val, context: &mut Vec<CallSite>) {
+    fn value(&mut self, method: MethodId, val: Val, context: &mut Vec<CallSite>, pin: Pin) {
         self.steps += 1;
         if self.steps > MAX_STEPS {
             self.leads.unknown = true;
             return;
         }
-        if self.is_decided() || !self.seen.insert((method, val, hash(context))) {
+        if self.is_decided() || !self.seen.insert((method, val, hash(context), pin)) {
             return;
         }
         let streams = self.streams;
@@ -196,15 +209,15 @@ impl Walk<'_, '_> {
         };
         match body.value(val) {
             Value::Null => {}
-            Value::Cast { a, .. } => self.value(method, a, context),
+            Value::Cast { a, .. } => self.value(method, a, context, pin),
             Value::Phi(list) => {
                 for operand in body.list(list) {
-                    self.value(method, *operand, context);
+                    self.value(method, *operand, context, pin);
                 }
             }
-            Value::New(class) => self.created(method, body, val, class, context),
-            Value::Call(call) => self.result(method, body, call, context),
-            Value::Param(index) => self.parameter(method, val, index, context),
+            Value::New(class) => self.created(method, body, val, class, context, pin),
+            Value::Call(call) => self.result(method, body, call, context, pin),
+            Value::Param(index) => self.parameter(method, val, index, context, pin),
             Value::Field { class, name, .. } | Value::Static { class, name } => {
                 self.field(method, val, class, name);
             }
@@ -219,6 +232,7 @@ impl Walk<'_, '_> {
         val: Val,
         class: Sym,
         context: &mut Vec<CallSite>,
+        pin: Pin,
     ) {
         let carrier = self.streams.media.of_sym(self.streams.program, class);
         if let Some(carrier) = carrier.filter(|c| *c != Carrier::Stream) {
@@ -239,7 +253,7 @@ impl Walk<'_, '_> {
                 .is_some()
             {
                 given = true;
-                self.value(method, *arg, context);
+                self.value(method, *arg, context, pin);
             }
         }
         if !given {
@@ -264,7 +278,14 @@ impl Walk<'_, '_> {
         self.leads.unknown |= !found;
     }
 
-    fn result(&mut self, method: MethodId, body: &Body, index: u32, context: &mut Vec<CallSite>) {
+    fn result(
+        &mut self,
+        method: MethodId,
+        body: &Body,
+        index: u32,
+        context: &mut Vec<CallSite>,
+        pin: Pin,
+    ) {
         let call = &body.calls[index as usize];
         let program = self.streams.program;
         let media = self.streams.media;
@@ -307,7 +328,7 @@ impl Walk<'_, '_> {
             }
         }
         for operand in operands {
-            self.value(method, operand, context);
+            self.value(method, operand, context, pin);
         }
     }
 
@@ -318,24 +339,36 @@ impl Walk<'_, '_> {
         };
         for op in &body.ops {
             if let OpKind::Return(val) = op.kind {
-                self.value(callee, val, context);
+                self.value(callee, val, context, None);
             }
         }
     }
 
-    fn parameter(&mut self, method: MethodId, val: Val, index: u16, context: &mut Vec<CallSite>) {
+    fn parameter(
+        &mut self,
+        method: MethodId,
+        val: Val,
+        index: u16,
+        context: &mut Vec<CallSite>,
+        pin: Pin,
+    ) {
         let streams = self.streams;
         if let Some(carrier) = self.parameter_carrier(method, index) {
             return self.end(carrier, method, val);
         }
         if let Some(site) = context.pop() {
-            self.argument(site, index, context);
+            self.argument(site, index, context, None);
             context.push(site);
             return;
         }
-        let callers = &streams.graph.callers[method.0 as usize];
-        for site in callers {
-            self.argument(*site, index, context);
+        let callers = streams.graph.callers[method.0 as usize].iter();
+        let callers: Vec<&CallSite> = callers
+            .filter(|site| streams.reached[site.method.0 as usize])
+            .collect();
+        for site in &callers {
+            if let Some(pin) = self.pinned(method, **site, pin) {
+                self.argument(**site, index, context, pin);
+            }
         }
         let made = streams.graph.closures.get(&method);
         for (maker, closure) in made.into_iter().flatten() {
@@ -344,7 +377,7 @@ impl Walk<'_, '_> {
             };
             let captured = body.list(body.closures[*closure as usize].captured);
             match captured.get(usize::from(index)) {
-                Some(val) => self.value(*maker, *val, context),
+                Some(val) => self.value(*maker, *val, context, None),
                 None => self.leads.unknown = true,
             }
         }
@@ -355,32 +388,81 @@ impl Walk<'_, '_> {
 
     /// Where a parameter's own type decides.
     fn parameter_carrier(&self, method: MethodId, index: u16) -> Option<Carrier> {
-        let program = self.streams.program;
-        let media = self.streams.media;
-        let is_static = program.method(method).access & access::STATIC != 0;
-        let carrier = match (is_static, index) {
-            (false, 0) => media.of(program.class_of(method)),
-            (false, n) => self.parameter_type(method, n - 1),
-            (true, n) => self.parameter_type(method, n),
-        };
+        let carrier = self.streams.media.of(self.parameter_class(method, index)?);
         carrier.filter(|c| *c != Carrier::Stream)
     }
 
-    fn parameter_type(&self, method: MethodId, n: u16) -> Option<Carrier> {
+    fn parameter_class(&self, method: MethodId, index: u16) -> Option<ClassId> {
         let program = self.streams.program;
+        let is_static = program.method(method).access & access::STATIC != 0;
+        let n = match (is_static, index) {
+            (false, 0) => return Some(program.class_of(method)),
+            (false, n) => n - 1,
+            (true, n) => n,
+        };
         let (types, _) = method_types(program.str(program.method(method).desc))?;
-        let class = program.class_id(class_of(types.get(usize::from(n))?)?)?;
-        self.streams.media.of(class)
+        program.class_id(class_of(types.get(usize::from(n))?)?)
     }
 
-    fn argument(&mut self, site: CallSite, index: u16, context: &mut Vec<CallSite>) {
+    /// What is known of a caller's parameters, or `None` if this call cannot be the one: it
+    /// passes an object of another kind.
+    fn pinned(&self, callee: MethodId, site: CallSite, pin: Pin) -> Option<Pin> {
+        let program = self.streams.program;
+        let body = program.body(site.method)?;
+        let args = body.args(&body.calls[site.call as usize]);
+        let param = |val: Val| match body.value(body.uncast(val)) {
+            Value::Param(n) => Some(n),
+            _ => None,
+        };
+        if let Some((n, class)) = pin {
+            let arg = *args.get(usize::from(n))?;
+            if !self.may_be(site.method, body, arg, class) {
+                return None;
+            }
+            return Some(param(arg).map(|n| (n, class)));
+        }
+        let is_static = program.method(callee).access & access::STATIC != 0;
+        let receiver = args.first().filter(|_| !is_static);
+        let receiver = receiver.and_then(|r| param(*r));
+        Some(receiver.map(|n| (n, program.class_of(callee))))
+    }
+
+    /// May a value be an object of this class, by its declared type?
+    fn may_be(&self, method: MethodId, body: &Body, val: Val, class: ClassId) -> bool {
+        let program = self.streams.program;
+        let by_desc = |desc: &str| class_of(desc).and_then(|c| program.class_id(c));
+        let declared = match body.value(val) {
+            Value::New(of) => {
+                let of = program.class_named(of);
+                return of.is_none_or(|of| program.is_subtype(of, class));
+            }
+            Value::Cast { class, .. } => program.class_named(class),
+            Value::Call(call) => {
+                let desc = program.str(body.calls[call as usize].desc);
+                method_types(desc).and_then(|(_, result)| by_desc(result))
+            }
+            Value::Field { class, name, .. } | Value::Static { class, name } => {
+                let field = program.field(class, name);
+                field.and_then(|(_, field)| by_desc(program.str(field.desc)))
+            }
+            Value::Param(n) => self.parameter_class(method, n),
+            Value::Phi(list) => {
+                let mut operands = body.list(list).iter();
+                return operands.any(|o| self.may_be(method, body, *o, class));
+            }
+            _ => None,
+        };
+        declared.is_none_or(|of| program.is_subtype(class, of) || program.is_subtype(of, class))
+    }
+
+    fn argument(&mut self, site: CallSite, index: u16, context: &mut Vec<CallSite>, pin: Pin) {
         let Some(body) = self.streams.program.body(site.method) else {
             self.leads.unknown = true;
             return;
         };
         let call = &body.calls[site.call as usize];
         match body.args(call).get(usize::from(index)) {
-            Some(arg) => self.value(site.method, *arg, context),
+            Some(arg) => self.value(site.method, *arg, context, pin),
             None => self.leads.unknown = true,
         }
     }
@@ -397,7 +479,7 @@ impl Walk<'_, '_> {
             Some(stores) => {
                 // What was stored came from anywhere: its own callers, not this walk's.
                 for (from, val) in stores {
-                    self.value(*from, *val, &mut Vec::new());
+                    self.value(*from, *val, &mut Vec::new(), None);
                 }
             }
             None => self.leads.unknown = true,

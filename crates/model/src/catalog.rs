@@ -246,12 +246,23 @@ pub struct MetaAccess {
     pub write: bool,
 }
 
-/// A call that declares faults which cannot happen there.
+/// Why a call that declares faults is no site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Because {
+    /// The fault cannot happen there.
+    Invalid,
+    /// Nothing in the program reaches the method.
+    Unreached,
+}
+
+/// A call that declares faults and is no site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removed {
     /// As a site's name.
     pub name: String,
     pub line: Option<u32>,
+    pub because: Because,
     /// What shows it: where the in-memory stream is created.
     pub why: String,
 }
@@ -265,6 +276,12 @@ impl SiteCatalog {
 
     pub fn by_name(&self, name: &str) -> Option<&Site> {
         self.sites.iter().find(|s| s.name == name)
+    }
+
+    /// Calls whose faults cannot happen.
+    pub fn invalid_removed(&self) -> usize {
+        let invalid = self.removed.iter();
+        invalid.filter(|r| r.because == Because::Invalid).count()
     }
 
     /// Sites with a region that makes others wait for them.

@@ -13,8 +13,6 @@ use crate::program::{MethodId, Program};
 
 use super::verbs::{Meaning, Verb, Verbs};
 
-/// A call that more own methods than this could answer tells nothing about who does.
-const MAX_TARGETS: usize = 20;
 /// How far from a guard I/O still counts as guarded: in calls, of which one with several targets
 /// counts as more than one, because it says less about who runs.
 pub const MAX_COST: u8 = 16;
@@ -259,9 +257,10 @@ fn scan(program: &Program, graph: &CallGraph, verbs: &Verbs, id: MethodId) -> Sc
                 }
                 let targets = graph.targets(id, call);
                 let edge = |callee: MethodId, cost| Edge { call, callee, cost };
-                if (1..=MAX_TARGETS).contains(&targets.own.len()) {
-                    let cost = 1 + targets.own.len().ilog2() as u8;
-                    edges.extend(targets.own.iter().map(|callee| edge(*callee, cost)));
+                let told = targets.told();
+                if !told.is_empty() {
+                    let cost = 1 + told.len().ilog2() as u8;
+                    edges.extend(told.iter().map(|callee| edge(*callee, cost)));
                 }
                 if targets.external && runs_at_once(program, called) {
                     let closures = closures(program, body, called);

@@ -43,6 +43,8 @@ pub fn class(
                 .iter()
                 .map(|e| intern(&e.to_str()))
                 .collect(),
+            annotated: find_attribute(file.attributes_of(raw), "RuntimeVisibleAnnotations")
+                .is_some(),
             body: None,
             coverage: Box::default(),
             code_len: 0,

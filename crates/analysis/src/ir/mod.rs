@@ -58,6 +58,8 @@ pub struct Method {
     pub access: u16,
     /// Declared exceptions.
     pub exceptions: Box<[Sym]>,
+    /// It carries an annotation that is there at run time.
+    pub annotated: bool,
     pub body: Option<Box<Body>>,
     /// Where the basic blocks for coverage start.
     pub coverage: Box<[u16]>,

@@ -206,7 +206,7 @@ impl Spread {
         calls.arrive(|at, next, nearest| {
             for (state, step) in next.all().iter().copied() {
                 nearest.append(state, step);
-                for callee in &graph.shared()[at as usize].own {
+                for callee in graph.shared()[at as usize].told() {
                     // What a task does when it is called is done in its own states.
                     if self.task_of[callee.0 as usize] == 0 {
                         methods.offer(callee.0, state, step);

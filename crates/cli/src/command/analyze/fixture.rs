@@ -159,6 +159,7 @@ pub fn catalog() -> SiteCatalog {
         removed: vec![Removed {
             name: "org.mine.Codec.decode(byte[])>java.io.InputStream.read#0".into(),
             line: Some(9),
+            because: Because::Invalid,
             why: "the stream is a java.io.ByteArrayInputStream made in org.mine.Codec.decode:8"
                 .into(),
         }],

@@ -152,7 +152,8 @@ pub fn json(examined: &Examined) -> String {
         "guarded_sites": counts.guarded,
         "groups": catalog.groups.len(),
         "grouped_sites": counts.grouped,
-        "invalid_removed": catalog.removed.len(),
+        "invalid_removed": catalog.invalid_removed(),
+        "unreached_removed": catalog.removed.len() - catalog.invalid_removed(),
         "messages": catalog.messages.len(),
         "messages_by_side": map(&counts.messages),
         "meta_accesses": catalog.meta_accesses.len(),
@@ -311,7 +312,17 @@ fn kinds(out: &mut String, catalog: &SiteCatalog, counts: &Counts) {
     let grouped = format!("hold {} guarded sites", number(counts.grouped));
     row(out, "groups", number(catalog.groups.len()), &[grouped]);
     let removed = "calls that declare faults which cannot happen there".to_string();
-    row(out, "removed", number(catalog.removed.len()), &[removed]);
+    row(
+        out,
+        "removed",
+        number(catalog.invalid_removed()),
+        &[removed],
+    );
+    let unreached = catalog.removed.len() - catalog.invalid_removed();
+    if unreached > 0 {
+        let never = "calls in methods that nothing reaches".to_string();
+        row(out, "unreached", number(unreached), &[never]);
+    }
     row(
         out,
         "messages",
