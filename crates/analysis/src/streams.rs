@@ -15,6 +15,10 @@ use crate::program::{ClassId, MethodId, Program};
 
 /// Steps one question may take.
 const MAX_STEPS: u32 = 3_000;
+/// Steps that may be under way at once: each takes some of the thread's stack.
+const MAX_DEPTH: u32 = 256;
+/// Values that meet in one, when asked for their types.
+const MAX_PHIS: u32 = 6;
 /// Calls a walk may descend into.
 const MAX_CONTEXT: usize = 12;
 
@@ -103,6 +107,7 @@ impl<'s> Streams<'s> {
         let mut walk = Walk {
             streams: self,
             steps: 0,
+            depth: 0,
             seen: FxHashSet::default(),
             leads: Leads::default(),
         };
@@ -170,6 +175,7 @@ type Pin = Option<(u16, ClassId)>;
 struct Walk<'w, 's> {
     streams: &'w Streams<'s>,
     steps: u32,
+    depth: u32,
     /// Values, each with the hash of the calls it was reached through.
     seen: FxHashSet<(MethodId, Val, u64, Pin)>,
     leads: Leads,
@@ -194,10 +200,16 @@ impl Walk<'_, '_> {
 
     fn value(&mut self, method: MethodId, val: Val, context: &mut Vec<CallSite>, pin: Pin) {
         self.steps += 1;
-        if self.steps > MAX_STEPS {
+        if self.steps > MAX_STEPS || self.depth > MAX_DEPTH {
             self.leads.unknown = true;
             return;
         }
+        self.depth += 1;
+        self.definition(method, val, context, pin);
+        self.depth -= 1;
+    }
+
+    fn definition(&mut self, method: MethodId, val: Val, context: &mut Vec<CallSite>, pin: Pin) {
         if self.is_decided() || !self.seen.insert((method, val, hash(context), pin)) {
             return;
         }
@@ -416,7 +428,7 @@ impl Walk<'_, '_> {
         };
         if let Some((n, class)) = pin {
             let arg = *args.get(usize::from(n))?;
-            if !self.may_be(site.method, body, arg, class) {
+            if !self.may_be(site.method, body, arg, class, 0) {
                 return None;
             }
             return Some(param(arg).map(|n| (n, class)));
@@ -428,7 +440,7 @@ impl Walk<'_, '_> {
     }
 
     /// May a value be an object of this class, by its declared type?
-    fn may_be(&self, method: MethodId, body: &Body, val: Val, class: ClassId) -> bool {
+    fn may_be(&self, method: MethodId, body: &Body, val: Val, class: ClassId, depth: u32) -> bool {
         let program = self.streams.program;
         let by_desc = |desc: &str| class_of(desc).and_then(|c| program.class_id(c));
         let declared = match body.value(val) {
@@ -446,9 +458,10 @@ impl Walk<'_, '_> {
                 field.and_then(|(_, field)| by_desc(program.str(field.desc)))
             }
             Value::Param(n) => self.parameter_class(method, n),
-            Value::Phi(list) => {
+            // Values meet around loops: what was asked for too often may be anything.
+            Value::Phi(list) if depth < MAX_PHIS => {
                 let mut operands = body.list(list).iter();
-                return operands.any(|o| self.may_be(method, body, *o, class));
+                return operands.any(|o| self.may_be(method, body, *o, class, depth + 1));
             }
             _ => None,
         };
