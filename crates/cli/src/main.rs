@@ -4,6 +4,7 @@ mod args;
 mod command;
 mod exit;
 mod prepare;
+mod print;
 mod stop;
 mod stream;
 

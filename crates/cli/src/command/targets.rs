@@ -10,6 +10,7 @@ use temblor_cluster::target::{
 use crate::args::{TargetsAction, TargetsArgs};
 use crate::exit::{BadInput, Exit};
 use crate::prepare::roots;
+use crate::print::print;
 
 /// Stands for every target there is.
 const ALL: &str = "all";
@@ -110,10 +111,10 @@ fn list(json_wanted: bool) -> anyhow::Result<Exit> {
             .iter()
             .map(|j| json!({"major": j.major, "version": j.full_version, "home": j.home}))
             .collect();
-        println!("{}", json!({"targets": targets, "jdks": jdks}));
+        print(&json!({"targets": targets, "jdks": jdks}).to_string())?;
         return Ok(Exit::Pass);
     }
-    print!("{}{}", target_table(&rows), jdk_table(&jdks));
+    print(&(target_table(&rows) + &jdk_table(&jdks)))?;
     Ok(Exit::Pass)
 }
 

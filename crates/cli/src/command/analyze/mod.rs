@@ -9,17 +9,16 @@ mod subject;
 mod summary;
 mod text;
 
-use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Context;
 use temblor_analysis::Analysis;
 use temblor_model::catalog::SiteCatalog;
 
 use crate::args::AnalyzeArgs;
 use crate::exit::{BadInput, Exit};
 use crate::prepare;
+use crate::print::print;
 
 /// What was analysed, what came of it, and what it took.
 pub struct Examined {
@@ -119,15 +118,6 @@ fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         let _ = std::fs::remove_file(&beside);
         anyhow::Error::new(e).context(format!("could not write {}", path.display()))
     })
-}
-
-/// Prints; a reader that has seen enough (`| head`) is no error.
-fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("could not print"),
-    }
 }
 
 #[cfg(test)]
