@@ -193,7 +193,7 @@ impl Finder<'_> {
                 match op.kind {
                     OpKind::Throw(val) => {
                         let mut types = Vec::new();
-                        self.thrown_types(id, body, val, &mut types, 0);
+                        self.thrown_types(id, body, val, &mut types, &mut Vec::new());
                         for class in types {
                             if self.family.has(self.program, class) && handling.escapes(class, at) {
                                 let effect = Effect {
@@ -375,22 +375,25 @@ impl Finder<'_> {
             return Through::Always;
         }
         let mut sum = Through::Memory;
+        let mut seen = Vec::new();
         for operand in operands {
-            sum = sum.or(self.local_source(body, operand, 0));
+            sum = sum.or(self.local_source(body, operand, &mut seen));
         }
         sum
     }
 
-    fn local_source(&self, body: &Body, val: Val, depth: u32) -> Through {
-        if depth > 12 {
-            return Through::Always;
+    /// What was seen adds nothing when it is met again: each value is looked at once.
+    fn local_source(&self, body: &Body, val: Val, seen: &mut Vec<Val>) -> Through {
+        if seen.contains(&val) {
+            return Through::Memory;
         }
+        seen.push(val);
         let program = self.program;
         let media = self.streams.media;
         match body.value(val) {
             Value::Null => Through::Memory,
             Value::Param(n) => Through::Params(1 << n.min(MAX_PARAMS)),
-            Value::Cast { a, .. } => self.local_source(body, a, depth + 1),
+            Value::Cast { a, .. } => self.local_source(body, a, seen),
             // What an object keeps came with the object.
             Value::Field {
                 object,
@@ -409,7 +412,7 @@ impl Finder<'_> {
             Value::Phi(list) => {
                 let operands = body.list(list).iter();
                 operands.fold(Through::Memory, |sum, operand| {
-                    sum.or(self.local_source(body, *operand, depth + 1))
+                    sum.or(self.local_source(body, *operand, seen))
                 })
             }
             Value::New(class) => match media.of_sym(program, class) {
@@ -419,7 +422,7 @@ impl Finder<'_> {
                         let args = self.construction_args(body, call);
                         let nothing = args.is_empty();
                         let sum = args.into_iter().fold(Through::Memory, |sum, arg| {
-                            sum.or(self.local_source(body, arg, depth + 1))
+                            sum.or(self.local_source(body, arg, seen))
                         });
                         if nothing { Through::Always } else { sum }
                     }
@@ -500,19 +503,28 @@ impl Finder<'_> {
     fn translate(&self, body: &Body, call: u32, mask: u32) -> Through {
         let call = &body.calls[call as usize];
         let mut sum = Through::Memory;
+        let mut seen = Vec::new();
         for (n, arg) in body.args(call).iter().enumerate() {
             if mask & (1 << (n as u32).min(u32::from(MAX_PARAMS))) != 0 {
-                sum = sum.or(self.local_source(body, *arg, 0));
+                sum = sum.or(self.local_source(body, *arg, &mut seen));
             }
         }
         sum
     }
 
     /// The types a thrown value may have; what a handler caught is not among them.
-    fn thrown_types(&self, id: MethodId, body: &Body, val: Val, out: &mut Vec<Sym>, depth: u32) {
-        if depth > 8 {
+    fn thrown_types(
+        &self,
+        id: MethodId,
+        body: &Body,
+        val: Val,
+        out: &mut Vec<Sym>,
+        seen: &mut Vec<Val>,
+    ) {
+        if seen.contains(&val) {
             return;
         }
+        seen.push(val);
         let program = self.program;
         let mut add = |desc: &str| {
             let class = class_of(desc).and_then(|c| program.sym(c));
@@ -520,16 +532,9 @@ impl Finder<'_> {
         };
         match body.value(val) {
             Value::New(class) => out.push(class),
-            Value::Cast { a, class } => {
-                let before = out.len();
-                self.thrown_types(id, body, a, out, depth + 1);
-                let inner_is_caught = matches!(body.value(a), Value::Caught(_));
-                // The cast says more than the declared type of what is cast.
-                if !inner_is_caught {
-                    out.truncate(before);
-                    out.push(class);
-                }
-            }
+            Value::Cast { a, .. } if matches!(body.value(a), Value::Caught(_)) => {}
+            // The cast says more than the declared type of what is cast.
+            Value::Cast { class, .. } => out.push(class),
             Value::Call(call) => {
                 let desc = program.str(body.calls[call as usize].desc);
                 if let Some((_, result)) = method_types(desc) {
@@ -553,7 +558,7 @@ impl Finder<'_> {
             }
             Value::Phi(list) => {
                 for operand in body.list(list) {
-                    self.thrown_types(id, body, *operand, out, depth + 1);
+                    self.thrown_types(id, body, *operand, out, seen);
                 }
             }
             _ => {}

@@ -1,7 +1,8 @@
 //! Which exceptions are wanted: types with their subtypes, or patterns over names.
+use temblor_model::names::dotted;
 
 use crate::ir::Sym;
-use crate::names::{dotted, matches};
+use crate::pattern::matches;
 use crate::program::{ClassId, Program};
 
 /// What is injected unless the target says otherwise.

@@ -18,7 +18,7 @@ impl<'h> Handling<'h> {
             if let Some(op) = body.ops_of(block).last()
                 && let OpKind::Throw(val) = op.kind
             {
-                caught(body, val, 0, &mut |handler| {
+                caught(body, val, &mut Vec::new(), &mut |handler| {
                     rethrows.push((handler, at as u32))
                 });
             }
@@ -66,13 +66,17 @@ impl<'h> Handling<'h> {
 }
 
 /// The handlers whose exception a value may be.
-fn caught(body: &Body, val: Val, depth: u32, found: &mut impl FnMut(u32)) {
+fn caught(body: &Body, val: Val, seen: &mut Vec<Val>, found: &mut impl FnMut(u32)) {
+    if seen.contains(&val) {
+        return;
+    }
+    seen.push(val);
     match body.value(val) {
         Value::Caught(handler) => found(handler),
-        Value::Cast { a, .. } => caught(body, a, depth + 1, found),
-        Value::Phi(list) if depth < 8 => {
+        Value::Cast { a, .. } => caught(body, a, seen, found),
+        Value::Phi(list) => {
             for operand in body.list(list) {
-                caught(body, *operand, depth + 1, found);
+                caught(body, *operand, seen, found);
             }
         }
         _ => {}

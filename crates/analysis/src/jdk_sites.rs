@@ -2,10 +2,10 @@
 
 use temblor_classfile::ClassFile;
 use temblor_model::catalog::ClassEntry;
+use temblor_model::names::{dotted, parameters};
 use temblor_model::site::{Io, Site, SiteKind};
 
 use crate::io::JDK_METHODS;
-use crate::names::{dotted, parameters};
 use crate::source::JdkClasses;
 
 /// The entries this JDK has in bytecode, and their classes. They raise `IOException` if they

@@ -28,7 +28,7 @@ mod load;
 mod media;
 mod messages;
 mod meta;
-mod names;
+mod pattern;
 mod program;
 mod reachable;
 mod rules;

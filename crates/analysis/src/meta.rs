@@ -7,11 +7,11 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use temblor_classfile::access;
 use temblor_model::catalog::MetaAccess;
+use temblor_model::names::dotted;
 use temblor_model::settings::AnalysisSettings;
 
 use crate::ir::{Body, OpKind, Sym, Val, Value};
 use crate::load::class_of;
-use crate::names::dotted;
 use crate::program::{ClassId, MethodId, Program};
 
 const ADDRESSES: &[&str] = &[

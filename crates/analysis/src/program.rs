@@ -4,11 +4,11 @@ use lasso::RodeoReader;
 use rustc_hash::FxHashMap;
 use temblor_classfile::access;
 use temblor_model::catalog::Place;
+use temblor_model::names;
 
 use crate::ir::text::Text;
 use crate::ir::{Body, Class, Field, Method, Sym};
 use crate::load::Loaded;
-use crate::names;
 
 /// Index of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

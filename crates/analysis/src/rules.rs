@@ -3,7 +3,7 @@
 use temblor_model::catalog::Diagnostic;
 
 use crate::ir::Sym;
-use crate::names::matches;
+use crate::pattern::matches;
 use crate::program::{MethodId, Program};
 
 /// Named methods, each with what the target says about it.

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use temblor_classfile::{InvokeKind, access};
 use temblor_model::catalog::{Because, Diagnostic, Removed};
+use temblor_model::names::dotted;
 use temblor_model::settings::AnalysisSettings;
 use temblor_model::site::{Io, Medium, Origin, Raise, Site, SiteKind};
 
@@ -20,7 +21,6 @@ use crate::effects::{Begin, Effect, Effects, Finder, What, stronger};
 use crate::found::FoundSite;
 use crate::ir::{Body, Call, OpKind, Sym, Val, Value};
 use crate::media::Carrier;
-use crate::names::dotted;
 use crate::program::{Declared, MethodId};
 use crate::rules::Rules;
 use crate::streams::{End, Leads};

@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod event;
 pub mod history;
 pub mod hooks;
+pub mod names;
 pub mod op;
 pub mod plan;
 pub mod settings;

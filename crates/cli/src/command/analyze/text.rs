@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use temblor_model::catalog::Place;
+use temblor_model::names::{dotted, parameters};
 
 /// No line of the summary is longer.
 pub const WIDTH: usize = 100;
@@ -98,7 +99,7 @@ pub fn wrap(text: &str, width: usize, most: usize) -> Vec<String> {
 
 /// `pkg.Class.method(Params)`, the way sites are named.
 pub fn method_of(place: &Place) -> String {
-    let (class, method) = (place.class.replace('/', "."), &place.method);
+    let (class, method) = (dotted(&place.class), &place.method);
     format!("{class}.{method}({})", parameters(&place.desc))
 }
 
@@ -110,44 +111,6 @@ pub fn place(place: &Place) -> String {
 /// ` line 12`, or nothing.
 pub fn line(line: Option<u32>) -> String {
     line.map(|line| format!(" line {line}")).unwrap_or_default()
-}
-
-/// The simple names of a descriptor's parameter types.
-fn parameters(desc: &str) -> String {
-    let inside = desc.strip_prefix('(').and_then(|d| d.split_once(')'));
-    let mut rest = inside.map_or("", |(inside, _)| inside);
-    let mut out = Vec::new();
-    while !rest.is_empty() {
-        let element = rest.trim_start_matches('[');
-        let dimensions = rest.len() - element.len();
-        let (name, tail) = match element.split_once(';') {
-            Some((class, tail)) if class.starts_with('L') => {
-                (class[1..].rsplit('/').next().unwrap_or(class), tail)
-            }
-            // A letter that is no type ends the list: the rest cannot be told apart.
-            _ => match primitive(element) {
-                Some(name) => (name, &element[1..]),
-                None => break,
-            },
-        };
-        out.push(format!("{name}{}", "[]".repeat(dimensions)));
-        rest = tail;
-    }
-    out.join(",")
-}
-
-fn primitive(desc: &str) -> Option<&'static str> {
-    Some(match desc.as_bytes().first()? {
-        b'B' => "byte",
-        b'C' => "char",
-        b'D' => "double",
-        b'F' => "float",
-        b'I' => "int",
-        b'J' => "long",
-        b'S' => "short",
-        b'Z' => "boolean",
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
