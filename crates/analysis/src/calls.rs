@@ -143,7 +143,14 @@ enum Receiver {
 }
 
 /// What collections of the JDK give are objects of the JDK.
-const MADE_BY_COLLECTIONS: &[&str] = &["iterator", "listIterator", "entrySet", "keySet", "values"];
+const MADE_BY_COLLECTIONS: &[&str] = &[
+    "iterator",
+    "listIterator",
+    "descendingIterator",
+    "entrySet",
+    "keySet",
+    "values",
+];
 
 impl Receiver {
     fn of(program: &Program, body: &Body, call: &Call) -> Option<Receiver> {

@@ -145,6 +145,7 @@ pub fn direction(method: &str) -> Option<Direction> {
         "newByteChannel",
         "exists",
         "lastModified",
+        "getCanonical",
         "setLastModified",
         "size",
         "length",
