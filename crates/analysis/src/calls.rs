@@ -83,7 +83,7 @@ impl CallGraph {
         let mut of_method: Vec<Box<[u32]>> = Vec::with_capacity(program.method_count());
         for id in program.method_ids() {
             let calls = program.body(id).map_or(&[][..], |body| &body.calls);
-            let of_call = |call: &Call| {
+            let mut of_call = |call: &Call| {
                 let general = index[&key(call)];
                 let body = program.body(id)?;
                 let receiver = Receiver::of(program, body, call)?;
@@ -96,7 +96,6 @@ impl CallGraph {
                     targets.len() as u32 - 1
                 }))
             };
-            let mut of_call = of_call;
             let indexes = calls.iter().map(|c| of_call(c).unwrap_or(index[&key(c)]));
             of_method.push(indexes.collect());
         }
