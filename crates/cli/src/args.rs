@@ -164,7 +164,13 @@ docs/analysis.md tells how to read the output.";
 pub struct RunArgs {
     /// `NAME`, `NAME@VERSION`, or a folder with a target.toml.
     pub target: String,
-    /// How plans are chosen: exhaustive, random, replay.
+    /// One of the target's workloads; its default when omitted.
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+    /// How many nodes; the target's choice when omitted.
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<u32>,
+    /// How plans are chosen: exhaustive, random, replay; `clean` injects nothing.
     #[arg(long, default_value = "exhaustive")]
     pub policy: String,
     /// Trials of the search; clean runs and confirmations come on top.
@@ -236,6 +242,9 @@ pub struct ReplayArgs {
     /// The target, when a plan.toml is given.
     #[arg(long)]
     pub target: Option<String>,
+    /// One of the target's workloads, when a plan.toml or a known bug is given.
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
     /// How fast virtual time runs: `auto`, a number, or `off`.
     #[arg(long, default_value = "auto")]
     pub warp: Warp,

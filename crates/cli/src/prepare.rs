@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use temblor_analysis::{Analysis, Request};
-use temblor_cluster::target::{Target, TargetCode, TargetError, find_target};
+use temblor_cluster::target::{Choice, Target, TargetCode, TargetError, find_target};
 use temblor_explore::triage::KnownPattern;
 use temblor_lab::Setup;
+use temblor_lab::archive::Archives;
 use temblor_lab::compile::AnyFaults;
 use temblor_model::campaign::CampaignSpec;
 use temblor_model::catalog::SiteCatalog;
@@ -43,10 +44,10 @@ pub fn roots() -> Vec<PathBuf> {
 }
 
 /// A target that is to be run.
-pub fn resolve(name: &str) -> anyhow::Result<Target> {
+pub fn resolve(name: &str, choice: &Choice) -> anyhow::Result<Target> {
     let bad = |e: TargetError| BadInput(e.to_string());
     let dir = find_target(name, &roots()).map_err(bad)?;
-    Ok(Target::resolve(&dir, &mut say).map_err(bad)?)
+    Ok(Target::resolve(&dir, choice, &mut say).map_err(bad)?)
 }
 
 /// A target that is only to be analysed: it need not be one that can be run.
@@ -83,8 +84,16 @@ pub fn analyze(name: &str, request: &Request) -> anyhow::Result<Analysis> {
     temblor_analysis::analyze(request).with_context(bad)
 }
 
-pub fn prepare(name: &str, jdk_sites: bool) -> anyhow::Result<Prepared> {
-    let target = resolve(name)?;
+/// What a stored campaign chose of its target.
+pub fn choice_of(spec: &CampaignSpec) -> Choice {
+    Choice {
+        workload: spec.workload.clone(),
+        nodes: spec.nodes,
+    }
+}
+
+pub fn prepare(name: &str, choice: &Choice, jdk_sites: bool) -> anyhow::Result<Prepared> {
+    let target = resolve(name, choice)?;
     let analysis = analyze(name, &request_for(&target.code, jdk_sites))?;
     if !analysis.diagnostics.is_empty() {
         let left_out = analysis.diagnostics.len();
@@ -103,6 +112,11 @@ impl Prepared {
         let bytes = temblor_model::hooks::encode(&self.catalog, spec.coverage, |_| true);
         std::fs::write(&hooks, bytes)
             .with_context(|| format!("could not write {}", hooks.display()))?;
+        let cache = temblor_cluster::artifact::Cache::of_user().ok();
+        let archives = cache.map(|cache| {
+            let folder = cache.root().join("archives");
+            Archives::of(&self.target, &folder)
+        });
         let allows = |kind: &str| spec.faults.iter().any(|f| f == kind);
         Ok(Setup {
             target: self.target.clone(),
@@ -115,6 +129,8 @@ impl Prepared {
                 crash: allows("crash"),
                 delay_ms: allows("delay").then_some(spec.delay_ms),
             },
+            // Without a cache every JVM loads its classes itself.
+            archives: archives.unwrap_or_default(),
         })
     }
 

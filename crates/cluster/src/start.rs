@@ -63,6 +63,19 @@ pub struct Extra {
     pub env: Vec<(String, String)>,
 }
 
+fn node_facts(
+    target: &Target,
+    place: &TrialPlace,
+    node: &Node,
+    dir: &Path,
+) -> Result<Facts, StartError> {
+    let facts = target.cast.node_facts(node, dir, place.seed);
+    facts.map_err(|source| StartError::Template {
+        process: node.name.clone(),
+        source,
+    })
+}
+
 /// Makes the node's folder with its files as first written; call once per trial.
 pub fn write_node_files(
     target: &Target,
@@ -71,11 +84,20 @@ pub fn write_node_files(
 ) -> Result<(), StartError> {
     let dir = place.node_dir(&node.name);
     make(&dir.join("tmp"))?;
-    let facts = target.node_facts(node, &dir, place.seed);
-    for (path, template) in &target.files {
-        let text = render(&facts, template, &node.name)?;
+    let facts = node_facts(target, place, node, &dir)?;
+    write_files(&target.node, &facts, &node.name, &dir)
+}
+
+fn write_files(
+    program: &Program,
+    facts: &Facts,
+    process: &str,
+    dir: &Path,
+) -> Result<(), StartError> {
+    for (path, template) in &program.files {
+        let text = render(facts, template, process)?;
         let path = dir.join(path);
-        make(path.parent().unwrap_or(&dir))?;
+        make(path.parent().unwrap_or(dir))?;
         fs::write(&path, text).map_err(|source| StartError::Write { path, source })?;
     }
     Ok(())
@@ -92,7 +114,7 @@ pub fn node_process(
     let log = place.log_file(&node.name);
     make(&dir.join("tmp"))?;
     make(log.parent().unwrap_or(&dir))?;
-    let facts = target.node_facts(node, &dir, place.seed);
+    let facts = node_facts(target, place, node, &dir)?;
     let java = Java {
         target,
         program: &target.node,
@@ -121,8 +143,9 @@ pub fn client_process(
     let log = place.log_file(&client.name);
     make(&dir.join("tmp"))?;
     make(log.parent().unwrap_or(&dir))?;
-    let facts = target.client_facts(client, &dir, place.seed);
+    let facts = target.cast.client_facts(client, &dir, place.seed);
     let program = &target.workload;
+    write_files(program, &facts, &client.name, &dir)?;
     let java = Java {
         target,
         program,
@@ -156,6 +179,7 @@ impl Java<'_> {
             .code
             .classpath
             .iter()
+            .chain(&self.program.classpath)
             .map(|path| path.display().to_string())
             .collect();
         let mut argv = vec![self.target.code.jdk.java().display().to_string()];

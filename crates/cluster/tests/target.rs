@@ -9,7 +9,7 @@ use temblor_cluster::artifact::{Cache, Depot, Machine, Tools};
 use temblor_cluster::cell::{Cell, CellSpec, ProbeSpec};
 use temblor_cluster::start::{Extra, TrialPlace, client_process, node_process, write_node_files};
 use temblor_cluster::tail::{ClientLine, LogTail, OpTail};
-use temblor_cluster::target::{Target, TargetError};
+use temblor_cluster::target::{Choice, Target, TargetError};
 
 const GOOD: &str = r#"format = 1
 name = "tiny"
@@ -80,7 +80,13 @@ fn depot(cache: &Path) -> Depot {
 }
 
 fn resolve(dir: &Path) -> Result<Target, TargetError> {
-    Target::resolve_with(dir, &depot(&dir.join("cache")), None, &mut |_| {})
+    Target::resolve_with(
+        dir,
+        &Choice::default(),
+        &depot(&dir.join("cache")),
+        None,
+        &mut |_| {},
+    )
 }
 
 /// Replaces one piece of the good file and expects an error at that line with these words.
@@ -260,7 +266,7 @@ fn mistakes_in_facts_are_named_with_their_place() {
         "\"tiny.properties\" =",
         "\"../x\" =",
         20,
-        "would lie outside the node's folder",
+        "would lie outside its process's folder",
     );
 }
 
@@ -294,15 +300,15 @@ fn a_good_target_becomes_facts_and_processes() {
     fs::write(dir.path().join("known/slow.toml"), KNOWN).unwrap();
     let target = resolve(dir.path()).expect("a JDK: `apt-get install openjdk-17-jdk-headless`");
     assert_eq!(target.full_name(), "tiny@1");
-    assert_eq!(target.clients.len(), 4);
+    assert_eq!(target.cast.clients.len(), 4);
     assert_eq!(
         (
-            target.clients[3].node.as_str(),
-            target.nodes[1].addr.octets()[3]
+            target.cast.clients[3].node.as_str(),
+            target.cast.nodes[1].addr.octets()[3]
         ),
         ("n1", 2)
     );
-    assert_eq!(target.clients[3].addr.to_string(), "127.0.0.104");
+    assert_eq!(target.cast.clients[3].addr.to_string(), "127.0.0.104");
     assert!(target.code.classpath[0].join("tiny/Main.class").is_file());
     assert_eq!(target.health.port, 7200);
     let bug = &target.known[0];
@@ -316,7 +322,7 @@ fn a_good_target_becomes_facts_and_processes() {
         dir: dir.path().join("trial"),
         seed: 42,
     };
-    let node = &target.nodes[1];
+    let node = &target.cast.nodes[1];
     write_node_files(&target, &place, node).unwrap();
     let text = fs::read_to_string(place.node_dir("n2").join("tiny.properties")).unwrap();
     assert_eq!(
@@ -344,7 +350,8 @@ fn a_good_target_becomes_facts_and_processes() {
         (&place.log_file("n2"), &place.log_file("n2"))
     );
 
-    let client = client_process(&target, &place, &target.clients[1], &Extra::default()).unwrap();
+    let client =
+        client_process(&target, &place, &target.cast.clients[1], &Extra::default()).unwrap();
     let end = format!("c2 n2 127.0.0.2:7200 {}", place.client_dir("c2").display());
     assert!(client.argv.join(" ").ends_with(&end), "{:?}", client.argv);
     assert!(
@@ -362,7 +369,7 @@ fn sources_are_compiled_once_and_javacs_words_are_shown() {
     let cache = depot(&dir.path().join("cache"));
     let mut said = Vec::new();
     let resolve = |said: &mut Vec<String>| {
-        Target::resolve_with(dir.path(), &cache, None, &mut |line| {
+        Target::resolve_with(dir.path(), &Choice::default(), &cache, None, &mut |line| {
             said.push(line.to_string())
         })
     };
@@ -456,19 +463,20 @@ fn the_bundled_target_serves_its_workload_in_a_cell() {
     let trio = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets/trio/1");
     let dir = tempfile::tempdir().unwrap();
     let depot = depot(&dir.path().join("cache"));
-    let target = Target::resolve_with(&trio, &depot, None, &mut |_| {}).unwrap();
+    let target =
+        Target::resolve_with(&trio, &Choice::default(), &depot, None, &mut |_| {}).unwrap();
     let cell = Cell::open(CellSpec::new(dir.path().join("trial"))).unwrap();
     let place = TrialPlace {
         dir: cell.dir().to_path_buf(),
         seed: 1,
     };
-    for node in &target.nodes {
+    for node in &target.cast.nodes {
         write_node_files(&target, &place, node).unwrap();
         cell.start(node_process(&target, &place, node, &Extra::default()).unwrap())
             .unwrap();
     }
     let deadline = Instant::now() + Duration::from_secs(120);
-    for node in &target.nodes {
+    for node in &target.cast.nodes {
         let ready = &target.ready;
         let to = target.check_address(node, ready);
         let ask = ProbeSpec {
@@ -493,7 +501,7 @@ fn the_bundled_target_serves_its_workload_in_a_cell() {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
-    let client = &target.clients[0];
+    let client = &target.cast.clients[0];
     let process = client_process(&target, &place, client, &Extra::default()).unwrap();
     cell.start(process).unwrap();
     let mut tail = OpTail::new(place.ops_file(&client.name));
@@ -507,7 +515,7 @@ fn the_bundled_target_serves_its_workload_in_a_cell() {
         std::thread::sleep(Duration::from_millis(50));
     }
     cell.close().unwrap();
-    for node in &target.nodes {
+    for node in &target.cast.nodes {
         let mut log = LogTail::new(place.log_file(&node.name), target.log_line.clone());
         let entries = log.finish().unwrap();
         let parsed = entries.iter().filter(|entry| entry.is_parsed()).count();

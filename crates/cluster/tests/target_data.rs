@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use temblor_cluster::artifact::{Cache, Depot, Machine, Tools};
 use temblor_cluster::target::{
-    Target, TargetCode, TargetError, list_targets, parse_target, target_status,
+    Choice, Target, TargetCode, TargetError, list_targets, parse_target, target_status,
 };
 use temblor_model::site::{Direction, Medium};
 
@@ -78,7 +78,13 @@ impl Files {
     }
 
     fn target(&self) -> Result<Target, TargetError> {
-        Target::resolve_with(&self.dir(), &self.depot(), None, &mut |_| {})
+        Target::resolve_with(
+            &self.dir(),
+            &Choice::default(),
+            &self.depot(),
+            None,
+            &mut |_| {},
+        )
     }
 
     /// Expects an error at this place of this file, with these words.
@@ -135,7 +141,7 @@ fn a_versions_own_values_win_tables_are_joined_and_lists_replaced() {
         .map(|(key, value)| (key.as_str(), value.as_str()))
         .collect();
     assert_eq!(env, [("A", "base"), ("B", "own")]);
-    assert_eq!(target.nodes.len(), 2);
+    assert_eq!(target.cast.nodes.len(), 2);
 }
 
 #[test]

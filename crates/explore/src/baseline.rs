@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use temblor_model::event::{Stage, What};
-use temblor_model::history::{Baseline, History, Reached};
+use temblor_model::history::{Baseline, History, Latency, Reached};
 use temblor_model::site::SiteId;
 
-use crate::effects::{Effects, stage_us};
+use crate::effects::{Effects, awaited, stage_us};
 use crate::ops::{Span, spans};
-use crate::template::{severity, template};
+use crate::template::{ends_thread, severity, template};
 
 /// An operation is unusually slow when it takes longer than so many of a hundred.
 const USUAL_PERCENT: usize = 97;
@@ -49,6 +49,7 @@ pub fn learn_baseline(histories: &[History]) -> Baseline {
             runs,
         })
         .collect();
+    baseline.latency = latency(histories);
     baseline
 }
 
@@ -59,7 +60,10 @@ fn learn_times(history: &History, baseline: &mut Baseline) {
         let ready_ms = ready_us.saturating_sub(life.started_us).div_ceil(1_000);
         baseline.ready_ms = baseline.ready_ms.max(ready_ms);
     }
-    let spans = spans(history);
+    let recovered_ms = healed_us(history).div_ceil(1_000);
+    let recovery_ms = baseline.recovery_ms.max(recovered_ms);
+    baseline.recovery_ms = recovery_ms.max(baseline.ready_ms);
+    let spans = awaited(history);
     let wait_us = |span: &Span<'_>| span.end_us(effects.stop_us).saturating_sub(span.began_us);
     let mut waits: Vec<u64> = spans.iter().map(wait_us).collect();
     waits.sort_unstable();
@@ -73,6 +77,44 @@ fn learn_times(history: &History, baseline: &mut Baseline) {
     baseline.workload_ms = baseline.workload_ms.max(workload_ms);
 }
 
+/// From healing until every node says that it serves; 0 where the trial does not tell.
+fn healed_us(history: &History) -> u64 {
+    let Some(heal_us) = stage_us(history, Stage::Heal) else {
+        return 0;
+    };
+    let mut serving: BTreeMap<&str, u64> = BTreeMap::new();
+    for event in history.events.iter().filter(|e| e.at_us >= heal_us) {
+        if let What::Health { node, ok: true, .. } = &event.what {
+            serving.entry(node).or_insert(event.at_us - heal_us);
+        }
+    }
+    serving.into_values().max().unwrap_or(0)
+}
+
+/// How long the operations that succeed take, all runs together.
+fn latency(histories: &[History]) -> Vec<Latency> {
+    let mut waits: BTreeMap<(&str, &str), Vec<u64>> = BTreeMap::new();
+    for history in histories {
+        for span in awaited(history).into_iter().filter(Span::is_ok) {
+            let kind = waits.entry((span.phase, span.op)).or_default();
+            kind.push(span.end_us(span.began_us).saturating_sub(span.began_us));
+        }
+    }
+    let learned = |((phase, op), mut waits): ((&str, &str), Vec<u64>)| {
+        waits.sort_unstable();
+        let of_hundred = |percent: usize| waits[(waits.len() - 1) * percent / 100];
+        Latency {
+            phase: phase.into(),
+            op: op.into(),
+            ops: waits.len() as u64,
+            p50_us: of_hundred(50),
+            p95_us: of_hundred(95),
+            max_us: of_hundred(100),
+        }
+    };
+    waits.into_iter().map(learned).collect()
+}
+
 /// Templates of the lines at WARN and worse.
 fn templates(history: &History) -> BTreeSet<String> {
     let mut templates = BTreeSet::new();
@@ -84,17 +126,12 @@ fn templates(history: &History) -> BTreeSet<String> {
             more,
             ..
         } = &event.what
-            && (severity(level) > 0 || is_uncaught(message) || more.iter().any(|m| is_uncaught(m)))
+            && (severity(level) > 0 || ends_thread(level, message, more))
         {
             templates.insert(template(level, logger, message));
         }
     }
     templates
-}
-
-/// What the JVM itself prints when an exception ends a thread.
-pub fn is_uncaught(line: &str) -> bool {
-    line.starts_with("Exception in thread ")
 }
 
 fn successes(history: &History) -> BTreeMap<String, u64> {
@@ -144,6 +181,33 @@ mod tests {
         assert_eq!(baseline.op_ms, 30);
         assert_eq!(baseline.ops["c1"], 1);
         assert_eq!(baseline.ops["c2"], 0);
+    }
+
+    #[test]
+    fn latency_is_learned_per_phase_and_kind_from_what_succeeds() {
+        let op = |at: u64, kind: &str, us: u64, how: &str| {
+            let end = at + us;
+            format!("{at} op c1 {kind} {at} invoke\n{end} op c1 {kind} {at} {how}\n")
+        };
+        let puts: String = (1..=100).map(|k| op(1_000 * k, "put", k, "ok")).collect();
+        let other = op(1, "get@read", 7, "ok") + &op(20, "put", 900, "timeout");
+        let baseline = learn_baseline(&[history(&puts), history(&other)]);
+        let told = |l: &Latency| {
+            let (phase, op, ops) = (&l.phase, &l.op, l.ops);
+            let [p50, p95, max] = [l.p50_us, l.p95_us, l.max_us].map(|us| us / 1_000);
+            format!("{phase} {op} {ops}: {p50} {p95} {max}")
+        };
+        let all: Vec<String> = baseline.latency.iter().map(told).collect();
+        assert_eq!(all, ["read get 1: 7 7 7", "write put 100: 50 95 100"]);
+    }
+
+    #[test]
+    fn recovery_lasts_until_the_last_node_serves() {
+        let healed = "up\n 1000 stage heal\n 1000 health n1 bad\n 1010 health n2 ok\n \
+                      1400 health n1 ok\n 1500 health n2 ok\n 2000 stage stop";
+        assert_eq!(learn_baseline(&[history(healed)]).recovery_ms, 400);
+        // A start may take longer than what healing took.
+        assert_eq!(learn_baseline(&[history(SECOND)]).recovery_ms, 250);
     }
 
     #[test]

@@ -17,6 +17,20 @@ pub struct Thread {
     pub awaits: Option<Lock>,
 }
 
+impl Thread {
+    /// The innermost frame that is neither the JDK's nor the agent's.
+    pub fn outside(&self) -> Option<&String> {
+        self.frames.iter().find(|f| !is_jdk(f) && !is_hook(f))
+    }
+
+    /// The method of the JDK that is called there: `take`, `await`, `join`.
+    pub fn waits_by(&self) -> Option<&str> {
+        let outside = self.frames.iter().position(|f| !is_jdk(f) && !is_hook(f))?;
+        let called = self.frames.get(outside.checked_sub(1)?)?;
+        called.rsplit('.').next()
+    }
+}
+
 /// A lock: its address in this dump, and the class of its object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
@@ -203,8 +217,7 @@ impl<'a> LockGraph<'a> {
 /// innermost one outside the JDK.
 fn inside<'a>(holder: &'a Thread, held: &Held) -> &'a str {
     let took = held.frame.and_then(|frame| holder.frames.get(frame));
-    let outside = || holder.frames.iter().find(|f| !is_jdk(f) && !is_hook(f));
-    took.or_else(outside)
+    took.or_else(|| holder.outside())
         .map_or("an unknown method", String::as_str)
 }
 

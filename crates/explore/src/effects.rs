@@ -4,19 +4,30 @@
 //!
 //! - A fault disturbs every client from the moment it fires until its own effect is over (a delay
 //!   or pause: its length in virtual time; a partition: until it is mended; all others: at once)
-//!   plus `grace`.
+//!   plus `grace`. Healing ends pauses and partitions.
 //! - A node that is down (killed, exited, or started and not ready) excuses its own clients until
-//!   it is ready again plus `grace` (the first start: until it is ready); it excuses the others
-//!   for `grace` after it went down, and from its restart until `grace` after it is ready.
+//!   it is ready again plus `grace` (the first start: until it is ready, if that was before the
+//!   workload began); it excuses the others for `grace` after it went down, and from its restart
+//!   until `grace` after it is ready.
 //! - While half of the nodes or more are down, everybody is excused.
+//! - A fault may cost an election: when, within a fault's excuse, a node takes or loses a role
+//!   that only one may have, everybody is excused for `grace` after that, too. Later changes add
+//!   nothing, so that elections without end are no excuse for themselves.
+//! - Everybody is excused from healing until it is done (`recovery` begins). Nodes that it starts
+//!   excuse as above, so in the finale only the `grace` after their readiness counts.
 //!
 //! `grace` is what a healthy system may take to react: the longest time to readiness (a whole
 //! cluster forms in it), three times the longest operation, and at least five virtual seconds,
 //! whichever is longest.
 
+use std::collections::BTreeMap;
+
 use temblor_model::event::{Event, Stage, What};
 use temblor_model::history::{Baseline, History};
+use temblor_model::op::Reg;
 use temblor_model::plan::Fault;
+
+use crate::ops::{Span, spans};
 
 /// Least reaction time of a healthy system, virtual milliseconds.
 const LEAST_GRACE_VIRTUAL_MS: u64 = 5_000;
@@ -80,7 +91,10 @@ pub struct Effects {
     pub late_us: u64,
     /// When the lab began to stop the nodes, or the last event.
     pub stop_us: u64,
-    pub ready_ms: u64,
+    /// Longest time until a node serves that was started or healed, real milliseconds.
+    pub recovery_ms: u64,
+    /// Virtual time passes so many times faster than real time.
+    pub warp: f64,
     excuses: Vec<Excuse>,
 }
 
@@ -106,14 +120,18 @@ impl Effects {
             patience_us: (3_000 * op_ms).max(real_us(LEAST_PATIENCE_VIRTUAL_MS)),
             late_us: real_us(SETTLED_VIRTUAL_MS),
             stop_us,
-            ready_ms,
+            recovery_ms: baseline.map_or(ready_ms, Baseline::recovery_ms),
+            warp,
             excuses: Vec::new(),
         };
-        effects.excuses = effects.excuses(&history.nodes);
+        effects.excuses = effects.excuses(history);
         effects
     }
 
-    fn excuses(&self, nodes: &[String]) -> Vec<Excuse> {
+    fn excuses(&self, history: &History) -> Vec<Excuse> {
+        let nodes = &history.nodes;
+        let workload_us = stage_us(history, Stage::Workload).unwrap_or(u64::MAX);
+        let elections_us = elections_us(history);
         let mut excuses = Vec::new();
         let mut add = |node: Option<&String>, from_us: u64, to_us: u64| {
             excuses.push(Excuse {
@@ -123,26 +141,33 @@ impl Effects {
             });
         };
         for injected in &self.injected {
-            add(
-                None,
-                injected.at_us,
-                injected.until_us.saturating_add(self.grace_us),
-            );
+            let over_us = injected.until_us.saturating_add(self.grace_us);
+            let caused = |at_us: &&u64| (injected.at_us..=over_us).contains(at_us);
+            let election_us = elections_us.iter().filter(caused).max();
+            let to_us = election_us.map_or(over_us, |at| over_us.max(at + self.grace_us));
+            add(None, injected.at_us, to_us);
+        }
+        if let Some(heal_us) = stage_us(history, Stage::Heal) {
+            let done_us = stage_us(history, Stage::Recovery);
+            add(None, heal_us, done_us.unwrap_or(heal_us));
         }
         let mut downs: Vec<(u64, u64)> = Vec::new();
         for node in nodes {
             for (from, to) in self.downs(node) {
                 downs.push((from, to));
-                // Nobody works before the first readiness, so nothing is left to settle after it.
                 if from == 0 {
-                    add(Some(node), from, to);
+                    // Where nobody works before the first readiness, nothing is left to settle.
+                    let settles = if to > workload_us { self.grace_us } else { 0 };
+                    add(Some(node), from, to.saturating_add(settles));
                     continue;
                 }
                 add(Some(node), from, to.saturating_add(self.grace_us));
                 add(None, from, from + self.grace_us);
             }
         }
-        for life in self.lives.iter().filter(|life| life.ordinal > 0) {
+        let joins =
+            |life: &&Life| life.ordinal > 0 || life.ready_us.is_some_and(|r| r > workload_us);
+        for life in self.lives.iter().filter(joins) {
             if let Some(ready_us) = life.ready_us {
                 add(None, life.started_us, ready_us + self.grace_us);
             }
@@ -176,6 +201,17 @@ impl Effects {
         }
         downs.extend(down_since.map(|since| (since, u64::MAX)));
         downs
+    }
+
+    /// When the effects of all faults are over by themselves, and not before `from_us`.
+    pub fn over_us(&self, from_us: u64) -> u64 {
+        let ends = self.injected.iter().map(|i| i.until_us);
+        ends.fold(from_us, u64::max)
+    }
+
+    /// A span of real time in virtual seconds, for people.
+    pub fn virtual_s(&self, real_us: u64) -> String {
+        format!("{:.1} s", real_us as f64 * self.warp / 1e6)
     }
 
     /// Whether the node is not ready at that time.
@@ -219,6 +255,14 @@ impl Effects {
     }
 }
 
+/// Operations that somebody waits for, in order of their beginnings. A watch may rightly never be
+/// told: how long it is open says nothing.
+pub fn awaited(history: &History) -> Vec<Span<'_>> {
+    let mut spans = spans(history);
+    spans.retain(|span| span.reg != Some(Reg::Watch));
+    spans
+}
+
 /// When a stage began.
 pub fn stage_us(history: &History, wanted: Stage) -> Option<u64> {
     let is = |e: &&Event| matches!(&e.what, What::Stage { stage } if *stage == wanted);
@@ -250,7 +294,11 @@ fn injected(history: &History, stop_us: u64, real_us: impl Fn(u64) -> u64) -> Ve
             continue;
         };
         let until_us = match &fault {
-            Fault::Delay { ms } | Fault::Pause { ms, .. } => event.at_us + real_us(*ms),
+            Fault::Delay { ms } => event.at_us + real_us(*ms),
+            Fault::Pause { ms, .. } => {
+                let healed_us = stage_us(history, Stage::Recovery).unwrap_or(u64::MAX);
+                (event.at_us + real_us(*ms)).min(healed_us.max(event.at_us))
+            }
             Fault::Partition { .. } => mended_us(history, event.at_us).unwrap_or(stop_us),
             _ => event.at_us,
         };
@@ -292,6 +340,23 @@ fn fault_of(history: &History, step: u32, text: &str) -> Option<Fault> {
         "crash" => Some(Fault::Crash),
         _ => planned.filter(|fault| **fault != Fault::Any).cloned(),
     }
+}
+
+/// When a node took or lost a role that only one may have.
+fn elections_us(history: &History) -> Vec<u64> {
+    let mut roles: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    let mut changes = Vec::new();
+    for event in &history.events {
+        let What::Health { node, role, .. } = &event.what else {
+            continue;
+        };
+        let is_single = |role: &&str| history.single_roles.iter().any(|r| r == role);
+        let now = role.as_deref().filter(is_single);
+        if roles.insert(node, now).flatten() != now {
+            changes.push(event.at_us);
+        }
+    }
+    changes
 }
 
 fn mended_us(history: &History, since_us: u64) -> Option<u64> {
@@ -388,6 +453,53 @@ mod tests {
             ("n2", 26_001, false),
         ] {
             check(script, node, at, expected);
+        }
+    }
+
+    #[test]
+    fn an_election_within_the_grace_excuses_everybody_once_more() {
+        let script = "up\n 200 health n1 ok leader\n 1000 fired n1 t throw x.E\n\
+                      5000 health n2 ok leader\n 9000 health n3 ok leader\n 60000 stage stop";
+        for (at, expected) in [(9_999, true), (10_001, false)] {
+            check(script, "n3", at, expected);
+        }
+        let other = script.replace("leader", "follower");
+        check(&other, "n3", 6_001, false);
+    }
+
+    #[test]
+    fn healing_excuses_until_it_is_done_and_what_it_starts_is_ready() {
+        let crash = "up\n 1000 fired n1 t crash\n 1001 kill n1\n 20000 stage heal\n";
+        let healed = " 20400 stage recovery\n 21000 stage finale\n 60000 stage stop";
+        let alone = format!("up\n 1000 fired n1 t throw x.E\n 20000 stage heal\n{healed}");
+        for (at, expected) in [(20_000, true), (20_400, true), (20_401, false)] {
+            check(&alone, "n2", at, expected);
+        }
+        let back = format!("{crash} 20100 start n1\n{healed}\n 20900 ready n1");
+        for (at, expected) in [(20_050, true), (25_900, true), (25_901, false)] {
+            check(&back, "n2", at, expected);
+        }
+    }
+
+    #[test]
+    fn healing_ends_a_pause() {
+        let paused = "up\n 1000 lab pause n1 60000\n 5000 stage heal\n 5001 stage recovery\n\
+                      90000 stage stop";
+        check(paused, "n1", 10_001, true);
+        check(paused, "n1", 10_002, false);
+    }
+
+    #[test]
+    fn a_node_first_ready_during_the_workload_excuses_for_a_while() {
+        let late = "0 start n1\n 0 start n2\n 100 ready n2\n 200 stage workload\n\
+                    3000 ready n1\n 60000 stage stop";
+        for (node, at, expected) in [
+            ("n1", 8_000, true),
+            ("n1", 8_001, false),
+            ("n2", 8_000, true),
+            ("n2", 8_001, false),
+        ] {
+            check(late, node, at, expected);
         }
     }
 

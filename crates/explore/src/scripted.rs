@@ -4,20 +4,55 @@
 //! 0 stage workload            10 start n1          20 ready n1
 //! 30 exit n1 code 1           30 exit n1 signal 9  30 kill n1        (injected)
 //! 40 op c1 put 7 invoke       50 op c1 put 7 fail: reason   (phase `write`; put@read for others)
+//! 45 op c1 get 8 ok {reg=read key=a value=1 order=9 session=s}
 //! 60 fired n1 worker throw java.io.IOException     60 lab partition n1 | n2,n3
 //! 70 log n1 ERROR a.Logger worker: message // line // line
 //! 80 client c1 exit 1         80 done c1           80 garbage c1 text
-//! 90 dump n1 FILE             90 deadline          90 health n1 ok
+//! 90 dump n1 FILE             90 deadline          90 health n1 ok leader
 //! 95 hit n1 3 stack
 //! ```
 //!
 //! `up` stands for three nodes that start at 0 and are ready at 100. Nodes are n1 to n3, and
-//! client cK talks to nK. The plan is made of the faults that fire.
+//! client cK talks to nK. The plan is made of the faults that fire. One node may be `leader`.
 
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use temblor_model::bug::{Judgement, Verdict};
 use temblor_model::event::{Event, Stage, What};
 use temblor_model::history::{Baseline, ClientRole, History};
-use temblor_model::op::{Done, Op, OpEvent};
+use temblor_model::op::{Done, Op, OpEvent, Reg};
 use temblor_model::plan::{Fault, Plan, Step, Trigger};
+
+use crate::checker::Checker;
+
+/// What a checker says of a script: `pass`, `pass, N observed`, `unknown`, or the summaries of
+/// its symptoms in their order.
+#[track_caller]
+pub fn check(checker: &dyn Checker, script: &str, expected: &[&str]) {
+    let judgement = checker.judge(&history(script), Some(&baseline()));
+    assert_eq!(said(&judgement), expected, "{judgement:#?}");
+}
+
+/// A judgement in the words that `check` expects.
+pub fn said(judgement: &Judgement) -> Vec<String> {
+    let symptoms = &judgement.symptoms;
+    match judgement.verdict {
+        Verdict::Pass if symptoms.is_empty() => vec!["pass".into()],
+        Verdict::Pass => vec![format!("pass, {} observed", symptoms.len())],
+        Verdict::Unknown => vec!["unknown".into()],
+        Verdict::Fail => symptoms.iter().map(|s| s.summary.clone()).collect(),
+    }
+}
+
+/// Ten operations of a client, `every` ms apart from `from` on, each 10 ms long.
+pub fn ops(client: &str, kind: &str, from: u64, every: u64, how: &str) -> String {
+    let line = |k: u64| {
+        let (began, id) = (from + every * k, from + k);
+        let ended = began + 10;
+        format!("{began} op {client} {kind} {id} invoke\n{ended} op {client} {kind} {id} {how}\n")
+    };
+    (0..10).map(line).collect()
+}
 
 /// Three nodes, three clients, no warp.
 pub fn history(script: &str) -> History {
@@ -31,6 +66,7 @@ pub fn history(script: &str) -> History {
             })
             .collect(),
         warp: 1.0,
+        single_roles: vec!["leader".into()],
         events: Vec::new(),
     };
     for line in script
@@ -87,6 +123,7 @@ fn what(history: &mut History, text: &str) -> Option<What> {
                 "workload" => Stage::Workload,
                 "heal" => Stage::Heal,
                 "recovery" => Stage::Recovery,
+                "finale" => Stage::Finale,
                 "stop" => Stage::Stop,
                 _ => return None,
             },
@@ -124,7 +161,8 @@ fn what(history: &mut History, text: &str) -> Option<What> {
         },
         "health" => What::Health {
             node: node(),
-            ok: tail == "ok",
+            ok: tail.starts_with("ok"),
+            role: tail.strip_prefix("ok ").map(String::from),
             answer: tail.into(),
         },
         "hit" => {
@@ -158,7 +196,17 @@ fn op(client: &str, tail: &str) -> Option<What> {
     let mut words = tail.splitn(3, ' ');
     let (kind, id, how) = (words.next()?, words.next()?, words.next()?);
     let (op, phase) = kind.split_once('@').unwrap_or((kind, "write"));
+    let (how, facts) = how.split_once(" {").unwrap_or((how, ""));
     let (ev, error) = how.split_once(": ").unwrap_or((how, ""));
+    let fact = |name: &str| {
+        let words = facts.trim_end_matches('}').split(' ');
+        let found = words
+            .filter_map(|word| word.split_once('='))
+            .find(|f| f.0 == name);
+        found.map(|(_, value)| value.to_owned())
+    };
+    let reg: Option<Result<Reg, serde::de::value::Error>> =
+        fact("reg").map(|reg| Reg::deserialize(reg.into_deserializer()));
     Some(What::Op(Op {
         t: 0,
         client: client.into(),
@@ -166,8 +214,11 @@ fn op(client: &str, tail: &str) -> Option<What> {
         phase: phase.into(),
         op: op.into(),
         id: id.parse().ok()?,
-        key: None,
-        value: None,
+        key: fact("key"),
+        value: fact("value"),
+        reg: reg.transpose().ok()?,
+        order: fact("order").and_then(|order| order.parse().ok()),
+        session: fact("session"),
         ev: match ev {
             "invoke" => OpEvent::Invoke,
             "ok" => OpEvent::Ok,

@@ -184,6 +184,7 @@ impl Simulated {
             unreached: Vec::new(),
             warp: 1.0,
             seconds: 0.0,
+            cpu_seconds: 0.0,
         }
     }
 }

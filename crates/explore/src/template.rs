@@ -43,18 +43,60 @@ pub fn template(level: &str, logger: &str, message: &str) -> String {
     format!("{level} {}: {}", normalise(logger), normalise(message))
 }
 
-/// Severity of a level as logging frameworks write it: 2 for errors, 1 for warnings.
+/// Severity of a level as logging frameworks write it: 3 for the end, 2 for errors, 1 for warnings.
 pub fn severity(level: &str) -> u8 {
     match level.to_ascii_uppercase().as_str() {
-        "ERROR" | "FATAL" | "SEVERE" | "CRITICAL" => 2,
+        "FATAL" | "CRITICAL" => 3,
+        "ERROR" | "SEVERE" => 2,
         "WARN" | "WARNING" => 1,
         _ => 0,
     }
 }
 
+/// What loggers of exceptions that nobody caught say, beside the JVM's own words.
+static UNCAUGHT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"(?i)\b(?:uncaught|unhandled) (?:exception|error|throwable)\b.*\bthread\b",
+        r"|\bthread\b.*\b(?:uncaught|unhandled) (?:exception|error|throwable)\b",
+        r"|\bexception (?:occurred |thrown )?(?:from|in) thread\b",
+    ))
+    .expect("the pattern is constant")
+});
+static CAUGHT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?i)\bcaught\b").expect("the pattern is constant"));
+
+/// Whether a log line tells of an exception that ended a thread: the JVM's own words at any
+/// level, a logger's at WARN and worse.
+pub fn ends_thread(level: &str, message: &str, more: &[String]) -> bool {
+    let jvm = |line: &str| line.starts_with("Exception in thread \"");
+    let logger = severity(level) > 0 && UNCAUGHT.is_match(message) && !CAUGHT.is_match(message);
+    jvm(message) || more.iter().any(|line| jvm(line)) || logger
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exceptions_that_end_threads_are_told_from_those_that_are_caught() {
+        for (level, message, expected) in [
+            ("", r#"Exception in thread "t-3" x.E"#, true),
+            ("ERROR", "Uncaught exception in thread 'net-1'", true),
+            ("ERROR", "Thread t-1 threw an uncaught exception", true),
+            ("WARN", "Exception occurred from thread t-1", true),
+            ("INFO", "Uncaught exception in thread handler is set", false),
+            (
+                "ERROR",
+                "Caught exception in thread t-1, trying again",
+                false,
+            ),
+            ("ERROR", "Uncaught exception in scheduled task flush", false),
+        ] {
+            assert_eq!(ends_thread(level, message, &[]), expected, "{message}");
+        }
+        let more = [r#"Exception in thread "t" x.E"#.to_owned()];
+        assert!(ends_thread("INFO", "started", &more));
+    }
 
     #[track_caller]
     fn check(text: &str, expected: &str) {

@@ -11,7 +11,17 @@ use temblor_model::bug::{FiredFault, Judgement, Outcome, Symptom, Verdict};
 use temblor_model::fnv64;
 
 /// The most telling checker first. `hang` explains what `client` noticed, so it comes after it.
-const ORDER: [&str; 4] = ["crash", "client", "hang", "log"];
+const ORDER: [&str; 9] = [
+    "crash",
+    "client",
+    "consistency",
+    "guarantees",
+    "hang",
+    "gray",
+    "recovery",
+    "latency",
+    "log",
+];
 
 /// Between the parts of a signature's text.
 const SEPARATOR: &str = " | ";
@@ -50,7 +60,10 @@ fn parts(text: &str) -> Option<(&str, &str, &str)> {
 ///
 /// - `wrong`: an answer contradicts what the client knows; the contradiction counts, not which
 ///   read noticed it.
+/// - `broken`: what clients saw together contradicts what the system promises.
 /// - `death`: a node ended by itself, or does not survive a restart.
+/// - `rivals`: two nodes claim a role that only one may have.
+/// - `slow`: all goes on, but much slower than before.
 /// - `stuck`: something that should go on does not. Whether this shows as an operation that never
 ///   ends, as time-outs, as a node that never serves or as threads that wait for a lock, and in
 ///   which phase, depends on the moment.
@@ -71,6 +84,14 @@ fn essence(symptom: &Symptom) -> (&'static str, String) {
             "death",
             summary.split(" before ").next().unwrap_or(summary).into(),
         )
+    } else if symptom.checker == "crash" && summary.contains(" broke: ") {
+        ("death", summary.into())
+    } else if matches!(symptom.checker.as_str(), "consistency" | "guarantees") {
+        ("broken", summary.into())
+    } else if summary.starts_with("two nodes say at once") {
+        ("rivals", summary.into())
+    } else if symptom.checker == "latency" {
+        ("slow", String::new())
     } else {
         ("stuck", String::new())
     }
@@ -230,6 +251,7 @@ mod tests {
             unreached: Vec::new(),
             warp: 1.0,
             seconds: 1.0,
+            cpu_seconds: 0.0,
         }
     }
 

@@ -25,7 +25,7 @@ use crate::compile::Recording;
 use crate::confirm::Bugs;
 use crate::judge;
 use crate::limits::Limits;
-use crate::trial::{self, Finished, Setup, TrialSpec};
+use crate::trial::{self, Finished, Jvms, Setup, TrialSpec};
 use crate::troubles::troubles;
 
 /// What an interrupted campaign left in its store.
@@ -178,8 +178,36 @@ impl<'a> Campaign<'a> {
         budget > 0 && self.began.elapsed() > Duration::from_secs(budget)
     }
 
+    /// A clean run that makes the archives of classes, where they can be made and are not there.
+    fn train(&self) -> Result<(), LabError> {
+        let archives = &self.setup.archives;
+        if !archives.are_missing() {
+            return Ok(());
+        }
+        self.note("one run to keep the classes that every JVM loads".into());
+        let dir = self.dir.join("training");
+        let spec = TrialSpec {
+            plan: &Plan::clean(),
+            dir: dir.clone(),
+            jvms: Jvms::Training,
+            recording: Recording::None,
+            warp: 1.0,
+            limits: Limits::first(self.setup.target.ready.within_ms),
+            usual_op_ms: 0,
+        };
+        // What goes wrong here shows, and is told, in the clean runs that follow.
+        match trial::run(self.setup, &spec, &mut |_| {}, self.stop) {
+            Err(LabError::Interrupted) => return Err(LabError::Interrupted),
+            Err(_) => {}
+            Ok(_) => archives.keep_trained(),
+        }
+        let _ = std::fs::remove_dir_all(dir);
+        Ok(())
+    }
+
     /// Clean runs: they must pass before anything is injected.
     fn clean_runs(&self, stored: Option<Baseline>) -> Result<Clean, LabError> {
+        self.train()?;
         let baseline = match stored {
             Some(baseline) => baseline,
             None => {
@@ -261,6 +289,7 @@ impl<'a> Campaign<'a> {
             unreached: Vec::new(),
             warp,
             seconds: finished.seconds,
+            cpu_seconds: finished.cpu_seconds,
         };
         let logs = self.trial_dir(trial).join("logs");
         let troubles = troubles(&finished, &outcome, &logs);
@@ -300,6 +329,7 @@ impl<'a> Campaign<'a> {
         let spec = TrialSpec {
             plan,
             dir,
+            jvms: Jvms::Hooked,
             recording,
             warp,
             limits,

@@ -182,6 +182,20 @@ impl Running<'_> {
         Ok(())
     }
 
+    /// Asks a node to end, and waits for that.
+    pub(crate) fn stop_node(&mut self, i: usize, within: Duration) -> Result<(), LabError> {
+        let Some(process) = self.nodes[i].process else {
+            return Ok(());
+        };
+        self.nodes[i].end_expected = true;
+        // It may have ended meanwhile.
+        if self.cell.signal(process, libc::SIGTERM).is_ok() {
+            self.cell.wait_exit_of(process, within);
+        }
+        self.take_in();
+        Ok(())
+    }
+
     fn node_index(&self, name: &str) -> Result<usize, LabError> {
         let found = self.nodes.iter().position(|n| n.name == name);
         found.ok_or_else(|| LabError::Internal(format!("a plan with the unknown node {name}")))

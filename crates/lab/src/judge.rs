@@ -31,6 +31,7 @@ pub fn outcome(
         unreached: finished.unreached.clone(),
         warp: finished.history.warp,
         seconds: finished.seconds,
+        cpu_seconds: finished.cpu_seconds,
     }
 }
 

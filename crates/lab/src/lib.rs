@@ -1,5 +1,6 @@
 //! One trial, then a campaign of them.
 //!
+//! - [`archive`]: classes kept ready to be mapped, so that JVMs start faster.
 //! - [`compile`]: a plan becomes data on the board.
 //! - [`board`]: the board's file, its events and questions.
 //! - [`limits`]: every wait of a trial, derived from baselines.
@@ -9,6 +10,7 @@
 //!
 //! Invariant: the lab knows no bytecode, no terminals and no HTML. What happens becomes an event.
 
+pub mod archive;
 pub mod board;
 pub mod campaign;
 mod check;
@@ -17,6 +19,7 @@ mod confirm;
 pub mod faults;
 mod judge;
 pub mod limits;
+mod probes;
 mod running;
 pub mod trial;
 mod troubles;

@@ -5,19 +5,20 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use temblor_cluster::cell::{Cell, CellError, ExitNotice, ProbeAnswer, ProbeSpec, ProcId};
+use temblor_cluster::cell::{Cell, CellError, ExitNotice, ProcId};
 use temblor_cluster::start::{self, Extra, TrialPlace};
 use temblor_cluster::tail::{ClientLine, LogTail, OpTail};
-use temblor_cluster::target::{Check, Client, Node};
+use temblor_cluster::target::{Client, Node};
 use temblor_model::board::record::{Record, RecordWhat};
 use temblor_model::event::{Event, Stage, What};
-use temblor_model::op::OpEvent;
+use temblor_model::op::{OpEvent, Reg};
 use temblor_model::plan::{Fault, Plan, Trigger};
 
 use crate::LabError;
 use crate::board::BoardFile;
 use crate::faults::Due;
-use crate::trial::{Setup, VirtualClock};
+use crate::probes::HealthWatch;
+use crate::trial::{Jvms, Setup, TrialSpec, VirtualClock};
 
 /// Where the stream of a trial's events goes.
 pub type EventOut<'a> = &'a mut dyn FnMut(&Event);
@@ -32,10 +33,18 @@ pub struct NodeRun {
     /// Its end was ours: a fault of the plan, or the lab's own doing.
     pub end_expected: bool,
     pub paused: bool,
+    pub(crate) health: HealthWatch,
     log: LogTail,
     log_path: PathBuf,
     /// A thread dump is being printed: its lines are no log.
     in_dump: bool,
+}
+
+impl NodeRun {
+    /// A late node before its time.
+    pub fn is_yet_to_come(&self) -> bool {
+        self.facts.late && self.incarnation == 0
+    }
 }
 
 /// A client of the trial.
@@ -44,6 +53,8 @@ pub struct ClientRun {
     pub facts: Client,
     pub process: Option<ProcId>,
     pub exited: bool,
+    /// It has said that its work is over.
+    pub done: bool,
     ops: OpTail,
     /// Operations begun and not ended: id and when.
     open: Vec<(u64, u64)>,
@@ -53,6 +64,7 @@ pub struct ClientRun {
 pub struct Running<'a> {
     pub setup: &'a Setup,
     pub plan: &'a Plan,
+    jvms: Jvms,
     pub cell: Cell,
     pub place: TrialPlace,
     pub board: BoardFile,
@@ -71,7 +83,7 @@ pub struct Running<'a> {
 impl<'a> Running<'a> {
     pub fn new(
         setup: &'a Setup,
-        plan: &'a Plan,
+        spec: &TrialSpec<'a>,
         cell: Cell,
         board: BoardFile,
         clock: VirtualClock,
@@ -80,10 +92,10 @@ impl<'a> Running<'a> {
     ) -> Result<Running<'a>, LabError> {
         let place = TrialPlace {
             dir: cell.dir().to_path_buf(),
-            seed: plan.seed,
+            seed: spec.plan.seed,
         };
         let mut nodes = Vec::new();
-        for facts in setup.target.nodes.clone() {
+        for facts in setup.target.cast.nodes.clone() {
             start::write_node_files(&setup.target, &place, &facts)?;
             let log_path = place.log_file(&facts.name);
             nodes.push(NodeRun {
@@ -91,6 +103,7 @@ impl<'a> Running<'a> {
                 log: LogTail::new(&log_path, setup.target.log_line.clone()),
                 log_path,
                 in_dump: false,
+                health: HealthWatch::default(),
                 facts,
                 process: None,
                 incarnation: 0,
@@ -100,19 +113,21 @@ impl<'a> Running<'a> {
             });
         }
         let mut clients = Vec::new();
-        for facts in setup.target.clients.clone() {
+        for facts in setup.target.cast.clients.clone() {
             clients.push(ClientRun {
                 name: facts.name.clone(),
                 ops: OpTail::new(place.ops_file(&facts.name)),
                 facts,
                 process: None,
                 exited: false,
+                done: false,
                 open: Vec::new(),
             });
         }
         Ok(Running {
             setup,
-            plan,
+            plan: spec.plan,
+            jvms: spec.jvms,
             cell,
             place,
             board,
@@ -161,7 +176,10 @@ impl<'a> Running<'a> {
     /// Starts a node, for the first time or again.
     pub fn start_node(&mut self, i: usize) -> Result<(), LabError> {
         let node = &self.nodes[i];
-        let jvm = self.setup.agent_options(self.board.path(), &node.name);
+        let mut jvm = self.setup.archives.node.options(self.jvms, i);
+        if self.jvms == Jvms::Hooked {
+            jvm.extend(self.setup.agent_options(self.board.path(), &node.name));
+        }
         let extra = Extra {
             jvm,
             env: self.clock.env(),
@@ -186,7 +204,7 @@ impl<'a> Running<'a> {
     pub fn start_client(&mut self, i: usize) -> Result<(), LabError> {
         let client = &self.clients[i];
         let extra = Extra {
-            jvm: Vec::new(),
+            jvm: self.setup.archives.client.options(self.jvms, i),
             env: self.clock.env(),
         };
         let spec = start::client_process(&self.setup.target, &self.place, &client.facts, &extra)?;
@@ -364,12 +382,17 @@ impl<'a> Running<'a> {
                 let at_us = self.clock.us_of_virtual_ms(op.t).min(self.now_us());
                 let open = &mut self.clients[i].open;
                 match op.ev {
+                    // A watch is asked for and may never be told: nobody waits for it.
+                    OpEvent::Invoke if op.reg == Some(Reg::Watch) => {}
                     OpEvent::Invoke => open.push((op.id, at_us)),
                     _ => open.retain(|(id, _)| *id != op.id),
                 }
                 self.emit_at(at_us, What::Op(op));
             }
-            ClientLine::Done(done) => self.emit(What::OpsDone(done)),
+            ClientLine::Done(done) => {
+                self.clients[i].done = true;
+                self.emit(What::OpsDone(done));
+            }
             ClientLine::Garbage(line) => self.emit(What::Garbage { client: name, line }),
         }
     }
@@ -412,69 +435,24 @@ impl<'a> Running<'a> {
         Duration::from_micros(began.map_or(0, |at| now.saturating_sub(at)))
     }
 
+    /// Whether every client has done its work; with a finale they stay for it.
     pub fn clients_done(&self) -> bool {
-        self.clients.iter().all(|c| c.exited)
+        let finale = self.setup.target.finale;
+        self.clients.iter().all(|c| c.exited || finale && c.done)
     }
 
-    /// Asks every live node that is not ready yet; true when all are.
-    pub fn probe_ready(&mut self) -> Result<bool, LabError> {
-        let mut all = true;
-        for i in 0..self.nodes.len() {
-            if self.nodes[i].ready {
-                continue;
-            }
-            all = false;
-            if self.nodes[i].process.is_none() || self.nodes[i].paused {
-                continue;
-            }
-            let answer = self.ask(i, &self.setup.target.ready)?;
-            if expected(&self.setup.target.ready, &answer) {
-                self.nodes[i].ready = true;
-                let node = self.nodes[i].name.clone();
-                self.emit(What::NodeReady { node });
-            }
-        }
-        Ok(all || self.nodes.iter().all(|n| n.ready))
+    pub fn clients_gone(&self) -> bool {
+        self.clients.iter().all(|c| c.process.is_none())
     }
 
-    /// Whether every node that runs says that it serves, now.
-    pub fn all_serve(&self) -> Result<bool, LabError> {
-        let ready = &self.setup.target.ready;
-        for i in 0..self.nodes.len() {
-            if self.nodes[i].process.is_some() && !expected(ready, &self.ask(i, ready)?) {
-                return Ok(false);
+    /// Starts the clients of these nodes, or all.
+    pub fn start_clients(&mut self, of_late_nodes: bool) -> Result<(), LabError> {
+        for i in 0..self.clients.len() {
+            let name = &self.clients[i].facts.node;
+            let node = self.nodes.iter().find(|n| n.name == *name);
+            if node.is_some_and(|n| n.facts.late) == of_late_nodes {
+                self.start_client(i)?;
             }
-        }
-        Ok(true)
-    }
-
-    fn ask(&self, node: usize, check: &Check) -> Result<ProbeAnswer, LabError> {
-        let to = self
-            .setup
-            .target
-            .check_address(&self.nodes[node].facts, check);
-        let send = check.send.clone();
-        Ok(self.cell.probe(ProbeSpec {
-            to,
-            send,
-            within_ms: PROBE_MS,
-            one_line: true,
-        })?)
-    }
-
-    /// What every node says of itself, as events.
-    pub fn ask_health(&mut self) -> Result<(), LabError> {
-        for i in 0..self.nodes.len() {
-            let (ok, answer) = match self.nodes[i].process {
-                None => (false, "not running".to_string()),
-                Some(_) => {
-                    let health = &self.setup.target.health;
-                    let answer = self.ask(i, health)?;
-                    (expected(health, &answer), describe(&answer))
-                }
-            };
-            let node = self.nodes[i].name.clone();
-            self.emit(What::Health { node, ok, answer });
         }
         Ok(())
     }
@@ -535,12 +513,6 @@ impl<'a> Running<'a> {
     }
 }
 
-fn expected(check: &Check, answer: &ProbeAnswer) -> bool {
-    answer
-        .text()
-        .is_some_and(|text| check.expect.is_match(text))
-}
-
 /// Whether a line of a log belongs to a thread dump; remembers where one begins and ends.
 fn is_dump_line(in_dump: &mut bool, line: &str) -> bool {
     if line.starts_with("Full thread dump") {
@@ -553,8 +525,6 @@ fn is_dump_line(in_dump: &mut bool, line: &str) -> bool {
     inside
 }
 
-/// A node that serves answers within this; a busy machine is asked again. Real milliseconds.
-const PROBE_MS: u64 = 1_000;
 /// A thread dump takes no longer than this.
 const DUMP_LIMIT: Duration = Duration::from_secs(3);
 
@@ -577,12 +547,4 @@ fn dump_text(log: &std::path::Path, from: u64) -> Option<(String, bool)> {
         rest[..whole.unwrap_or(rest.len())].to_string(),
         whole.is_some(),
     ))
-}
-
-fn describe(answer: &ProbeAnswer) -> String {
-    match answer {
-        ProbeAnswer::Text { text } => text.trim_end().to_string(),
-        ProbeAnswer::Refused { reason } => format!("refused: {reason}"),
-        ProbeAnswer::Late { text } => format!("late: {}", text.trim_end()),
-    }
 }

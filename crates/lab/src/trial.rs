@@ -6,17 +6,18 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use temblor_cluster::cell::{Cell, CellSpec};
-use temblor_cluster::target::Target;
+use temblor_cluster::target::{FINALE, Target};
 use temblor_model::catalog::SiteCatalog;
 use temblor_model::event::{Stage, What};
 use temblor_model::history::{ClientRole, History};
 use temblor_model::plan::Plan;
 
 use crate::LabError;
+use crate::archive::Archives;
 use crate::board::BoardFile;
 use crate::compile::{self, AnyFaults, Recording};
 use crate::limits::Limits;
-use crate::running::{EventOut, Running};
+use crate::running::{EventOut, NodeRun, Running};
 
 /// Between two looks at what happens; a question of an agent is heard at once.
 const TURN: Duration = Duration::from_millis(4);
@@ -27,6 +28,9 @@ const STUCK_MS: u64 = 2_500;
 /// Thread dumps of one trial: the first when something sticks, the next to see whether it moves.
 const DUMPS: u32 = 2;
 
+/// A JVM writes its archive when it ends; it takes a second or two.
+const TRAINING_LIMIT: Duration = Duration::from_secs(60);
+
 /// What all trials of a campaign share.
 pub struct Setup {
     pub target: Arc<Target>,
@@ -36,6 +40,8 @@ pub struct Setup {
     pub agent_library: PathBuf,
     pub warp_library: PathBuf,
     pub any_faults: AnyFaults,
+    /// Where classes that many JVMs load are kept ready to be mapped.
+    pub archives: Archives,
 }
 
 impl Setup {
@@ -50,11 +56,23 @@ impl Setup {
     }
 }
 
+/// What a trial's JVMs have beside the target's own options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jvms {
+    /// Nodes have the agent.
+    Hooked,
+    /// Nothing: to measure what the agent costs.
+    Bare,
+    /// As `Bare`; one node and one client leave an archive of the classes they loaded.
+    Training,
+}
+
 /// One trial to be run.
 pub struct TrialSpec<'a> {
     pub plan: &'a Plan,
     /// The trial's own folder.
     pub dir: PathBuf,
+    pub jvms: Jvms,
     pub recording: Recording,
     pub warp: f64,
     pub limits: Limits,
@@ -68,6 +86,8 @@ pub struct Finished {
     /// Steps that never fired.
     pub unreached: Vec<u32>,
     pub seconds: f64,
+    /// Processor time its nodes and clients used.
+    pub cpu_seconds: f64,
     /// All nodes served before the workload began.
     pub all_ready: bool,
     /// Basic blocks that were reached, where they are hooked.
@@ -148,7 +168,13 @@ pub fn run(
 ) -> Result<Finished, LabError> {
     std::fs::create_dir_all(&spec.dir)
         .map_err(|e| LabError::io("make the trial's folder", &spec.dir, e))?;
-    let nodes: Vec<String> = setup.target.nodes.iter().map(|n| n.name.clone()).collect();
+    let nodes: Vec<String> = setup
+        .target
+        .cast
+        .nodes
+        .iter()
+        .map(|n| n.name.clone())
+        .collect();
     let board = compile::board(
         spec.plan,
         &setup.catalog,
@@ -159,10 +185,29 @@ pub fn run(
     let board = BoardFile::create(&spec.dir.join("board"), &board)?;
     let cell = Cell::open(CellSpec::new(&spec.dir))?;
     let clock = VirtualClock::start(spec.warp, &setup.warp_library);
-    let mut running = Running::new(setup, spec.plan, cell, board, clock, out, stop)?;
+    let mut running = Running::new(setup, spec, cell, board, clock, out, stop)?;
+    let roles = running.clients.iter().map(|c| ClientRole {
+        client: c.name.clone(),
+        node: c.facts.node.clone(),
+    });
+    let clients: Vec<ClientRole> = roles.collect();
+    let single_roles = setup.target.single_roles.clone();
+    running.emit(What::Began {
+        nodes: nodes.clone(),
+        clients: clients.clone(),
+        warp: spec.warp,
+        single_roles: single_roles.clone(),
+    });
     let staged = stages(&mut running, spec);
     running.take_in();
     running.begin(Stage::Stop);
+    if staged.is_ok() {
+        stop_nodes(&mut running)?;
+        if spec.jvms == Jvms::Training {
+            running.stop_node(0, TRAINING_LIMIT)?;
+        }
+    }
+    let cpu_seconds = running.cell.cpu_seconds();
     // All processes are gone before the last events are read: nothing is written after that.
     let closed = running.cell.close();
     running.finish();
@@ -170,15 +215,12 @@ pub fn run(
     closed?;
     let fired = running.board.current_step();
     let unreached = (fired..spec.plan.steps.len() as u32).collect();
-    let clients = running.clients.iter().map(|c| ClientRole {
-        client: c.name.clone(),
-        node: c.facts.node.clone(),
-    });
     let history = History {
         plan: spec.plan.clone(),
         nodes,
-        clients: clients.collect(),
+        clients,
         warp: spec.warp,
+        single_roles,
         events: std::mem::take(&mut running.events),
     };
     let seconds = running.clock.started.elapsed().as_secs_f64();
@@ -187,22 +229,23 @@ pub fn run(
         history,
         unreached,
         seconds,
+        cpu_seconds,
         all_ready,
         covered,
     })
 }
 
-/// Start, workload, heal, recovery. True when all nodes served before the workload.
+/// Start, workload, heal, recovery, finale. True when all nodes served before the workload.
 fn stages(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<bool, LabError> {
     running.begin(Stage::Start);
     for i in 0..running.nodes.len() {
-        running.start_node(i)?;
+        if !running.nodes[i].is_yet_to_come() {
+            running.start_node(i)?;
+        }
     }
     let all_ready = await_ready(running, spec.limits.ready)?;
     running.begin(Stage::Workload);
-    for i in 0..running.clients.len() {
-        running.start_client(i)?;
-    }
+    running.start_clients(false)?;
     workload(running, spec)?;
     running.begin(Stage::Heal);
     running.ask_health()?;
@@ -211,7 +254,44 @@ fn stages(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<bool, LabEr
     await_ready(running, spec.limits.recovery)?;
     await_service(running, spec.limits.recovery)?;
     running.ask_health()?;
+    if running.setup.target.finale && !running.clients_gone() {
+        finale(running, spec.limits.recovery)?;
+    }
     Ok(all_ready)
+}
+
+/// Clients look at what is left; until all are gone, or the time is up.
+fn finale(running: &mut Running<'_>, limit: Duration) -> Result<(), LabError> {
+    running.begin(Stage::Finale);
+    for client in &running.clients {
+        let file = running.place.client_dir(&client.name).join(FINALE);
+        std::fs::write(&file, "").map_err(|e| LabError::io("write", &file, e))?;
+    }
+    let deadline = Instant::now() + limit;
+    while !running.clients_gone() && Instant::now() < deadline {
+        running.turn(TURN)?;
+    }
+    Ok(())
+}
+
+/// Asks nodes to end, in the target's order, where it has one. Who does not is killed with the
+/// cell.
+fn stop_nodes(running: &mut Running<'_>) -> Result<(), LabError> {
+    let Some(stop) = running.setup.target.stop.clone() else {
+        return Ok(());
+    };
+    let place = |i: usize| {
+        let is = |wanted: &String| {
+            *wanted == running.nodes[i].name || running.role_of(i) == Some(wanted)
+        };
+        stop.order.iter().position(is).unwrap_or(stop.order.len())
+    };
+    let mut order: Vec<(usize, usize)> = (0..running.nodes.len()).map(|i| (place(i), i)).collect();
+    order.sort_unstable();
+    for (_, i) in order {
+        running.stop_node(i, Duration::from_millis(stop.within_ms))?;
+    }
+    Ok(())
 }
 
 /// Until all nodes serve, or the time is up, or one that should run has ended.
@@ -222,7 +302,8 @@ fn await_ready(running: &mut Running<'_>, limit: Duration) -> Result<bool, LabEr
         if running.probe_ready()? {
             return Ok(true);
         }
-        let hopeless = running.nodes.iter().all(|n| n.ready || n.process.is_none());
+        let mut nodes = running.nodes.iter();
+        let hopeless = nodes.all(|n| n.ready || n.process.is_none());
         if hopeless || Instant::now() > deadline {
             return Ok(false);
         }
@@ -245,7 +326,11 @@ fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabEr
         (Duration::from_millis(spec.usual_op_ms) * STUCK_FACTOR).max(running.clock.real(STUCK_MS));
     let mut dumps = 0;
     let mut next_dump = patience;
+    let late = running.clock.real(running.setup.target.late_ms);
     while !running.clients_done() {
+        if began.elapsed() >= late {
+            start_late_nodes(running)?;
+        }
         if began.elapsed() > spec.limits.workload {
             running.emit(What::Deadline {
                 limit_ms: spec.limits.workload.as_millis() as u64,
@@ -256,6 +341,7 @@ fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabEr
         running.turn(TURN)?;
         // A node that was restarted by the plan is asked until it serves.
         running.probe_ready()?;
+        running.watch_health()?;
         if dumps < DUMPS && running.longest_open_op() > next_dump {
             running.ask_health()?;
             running.dump_threads()?;
@@ -264,4 +350,18 @@ fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabEr
         }
     }
     Ok(())
+}
+
+/// Nodes whose time has come, and their clients.
+fn start_late_nodes(running: &mut Running<'_>) -> Result<(), LabError> {
+    let late = |n: &NodeRun| n.is_yet_to_come();
+    if !running.nodes.iter().any(late) {
+        return Ok(());
+    }
+    for i in 0..running.nodes.len() {
+        if running.nodes[i].is_yet_to_come() {
+            running.start_node(i)?;
+        }
+    }
+    running.start_clients(true)
 }

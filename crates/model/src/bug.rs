@@ -63,6 +63,9 @@ pub struct Outcome {
     pub unreached: Vec<u32>,
     pub warp: f64,
     pub seconds: f64,
+    /// Processor time its nodes and clients used.
+    #[serde(default)]
+    pub cpu_seconds: f64,
 }
 
 impl Outcome {

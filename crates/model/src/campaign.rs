@@ -17,6 +17,12 @@ pub struct CampaignSpec {
     /// Where the target lies, when it was given by its folder and not by its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_dir: Option<String>,
+    /// One of the target's workloads; its default when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// How many nodes; the target's choice when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
     pub policy: String,
     pub seed: u64,
     pub trials: u64,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::history::ClientRole;
 use crate::op::{Done, Op};
 use crate::site::SiteId;
 
@@ -17,7 +18,16 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum What {
-    /// A stage of the trial began: `start`, `workload`, `heal`, `recovery`, `stop`.
+    /// The trial began: who takes part.
+    Began {
+        nodes: Vec<String>,
+        clients: Vec<ClientRole>,
+        warp: f64,
+        /// Roles that at most one node may have at a time.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        single_roles: Vec<String>,
+    },
+    /// A stage of the trial began: see [`Stage`].
     Stage {
         stage: Stage,
     },
@@ -102,6 +112,9 @@ pub enum What {
     Health {
         node: String,
         ok: bool,
+        /// What it says it is, where the target has roles: `leader`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        role: Option<String>,
         answer: String,
     },
     /// The workload did not end in time.
@@ -123,6 +136,8 @@ pub enum Stage {
     Workload,
     Heal,
     Recovery,
+    /// Clients look at what is left, once all is healed.
+    Finale,
     Stop,
 }
 

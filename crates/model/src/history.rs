@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
+use crate::event::{Event, What};
 use crate::plan::Plan;
 use crate::site::SiteId;
 
@@ -16,7 +16,33 @@ pub struct History {
     pub clients: Vec<ClientRole>,
     /// Virtual milliseconds pass this many times faster than real ones.
     pub warp: f64,
+    /// Roles that at most one node may have at a time.
+    pub single_roles: Vec<String>,
     pub events: Vec<Event>,
+}
+
+impl History {
+    /// A stored trial, to be judged again. None when the events do not say who took part.
+    pub fn from_events(plan: Plan, events: Vec<Event>) -> Option<History> {
+        let (nodes, clients, warp, single_roles) =
+            events.iter().find_map(|event| match &event.what {
+                What::Began {
+                    nodes,
+                    clients,
+                    warp,
+                    single_roles,
+                } => Some((nodes.clone(), clients.clone(), *warp, single_roles.clone())),
+                _ => None,
+            })?;
+        Some(History {
+            plan,
+            nodes,
+            clients,
+            warp,
+            single_roles,
+            events,
+        })
+    }
 }
 
 /// A client and the node it talks to.
@@ -44,6 +70,32 @@ pub struct Baseline {
     pub templates: BTreeSet<String>,
     /// What was reached: per site and node, the contexts and how often.
     pub reached: Vec<Reached>,
+    /// Longest time from a start or from healing until a node serves, real milliseconds; 0 where
+    /// it was not learned.
+    #[serde(default)]
+    pub recovery_ms: u64,
+    /// How long operations take that succeed, per phase and kind.
+    #[serde(default)]
+    pub latency: Vec<Latency>,
+}
+
+impl Baseline {
+    /// Longest time until a node serves that was started or healed, real milliseconds.
+    pub fn recovery_ms(&self) -> u64 {
+        self.recovery_ms.max(self.ready_ms)
+    }
+}
+
+/// How long the successful operations of one kind take, real microseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latency {
+    pub phase: String,
+    pub op: String,
+    /// Operations it was learned from.
+    pub ops: u64,
+    pub p50_us: u64,
+    pub p95_us: u64,
+    pub max_us: u64,
 }
 
 /// A site as clean runs reached it on one node.

@@ -1,7 +1,7 @@
 //! Writes the made-up campaign of the tests as a store, to look at the pages it gives:
 //! `cargo run -p temblor-report --example sample -- <folder>`.
 
-#[path = "../tests/report/sample.rs"]
+#[path = "../tests/report/sample/mod.rs"]
 mod sample;
 
 use std::path::PathBuf;

@@ -95,6 +95,19 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
     cut
 }
 
+/// A relative path as part of a URI: `/` and `$` stay, all that is not plain is encoded.
+pub(crate) fn uri(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => out.push(char::from(byte)),
+            b'/' | b'.' | b'-' | b'_' | b'~' | b'@' | b'$' | b'+' => out.push(char::from(byte)),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
+
 /// A shell word that needs no thought when it is copied.
 pub(crate) fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/@._+-:,=%".contains(c);
@@ -118,6 +131,7 @@ mod tests {
         assert_eq!(markdown("a|b`c`<i>"), "a\\|b\\`c\\`&lt;i&gt;");
         assert_eq!(markdown_code("a``b"), "```a``b```");
         assert!(markdown_block("text", "```\nx").starts_with("````text\n```\nx\n````"));
+        assert_eq!(uri("a/b c/é.java"), "a/b%20c/%C3%A9.java");
         assert_eq!(shell("store/trio@1/x"), "store/trio@1/x");
         assert_eq!(shell("a b'c"), r"'a b'\''c'");
         assert_eq!(shorten("abcdef", 4), "abc…");

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use temblor_model::bug::Verdict;
 
 use crate::escape::{markdown, markdown_block, markdown_code, shorten};
+use crate::explain::explain;
 use crate::moments::{moments, relative};
 use crate::progress::plural;
 use crate::view::{BugView, CampaignView, span};
@@ -15,7 +16,7 @@ const CELL_MOST: usize = 300;
 /// The report of a bug. Its last line is the command that shows it again.
 pub fn bug(view: &BugView) -> String {
     let mut out = format!("# {}\n\n", markdown(&view.bug.title));
-    let _ = writeln!(out, "{}\n", markdown(&view.story()));
+    let _ = writeln!(out, "{}\n", markdown(&explain(view).join(" ")));
     let _ = writeln!(
         out,
         "Bug {} · target {} · policy {} · trial {} · clock ×{}\n",

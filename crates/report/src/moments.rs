@@ -6,6 +6,7 @@ use temblor_model::event::{Event, Stage, What};
 use temblor_model::op::OpEvent;
 
 use crate::timeline::{MarkKind, exit_words, log_mark, op_words};
+use crate::told::Told;
 use crate::view::BugView;
 
 /// Something worth a row.
@@ -34,8 +35,10 @@ pub enum Tone {
 pub fn moments(view: &BugView, most: usize) -> Vec<Moment> {
     let mut all: Vec<Moment> = Vec::new();
     let open = open_ops(&view.events);
+    let mut told = Told::default();
     for event in &view.events {
-        let Some(moment) = moment(view, event, &open) else {
+        let own_words = self_moment(event, &mut told);
+        let Some(moment) = own_words.or_else(|| moment(view, event, &open)) else {
             continue;
         };
         let last = match &event.what {
@@ -108,6 +111,19 @@ fn open_ops(events: &[Event]) -> BTreeSet<(String, u64)> {
     never.map(|(key, _)| key).collect()
 }
 
+/// What a node says of itself, where it is not what it said before.
+fn self_moment(event: &Event, told: &mut Told) -> Option<Moment> {
+    let (node, words, bad) = told.change(&event.what)?;
+    Some(Moment {
+        at_us: event.at_us,
+        who: node.to_owned(),
+        what: format!("says it is {words}"),
+        tone: if bad { Tone::Bad } else { Tone::Quiet },
+        times: 1,
+        until_us: event.at_us,
+    })
+}
+
 fn moment(view: &BugView, event: &Event, open: &BTreeSet<(String, u64)>) -> Option<Moment> {
     let (who, what, tone): (&str, String, Tone) = match &event.what {
         What::Stage { stage } => ("lab", stage_words(*stage).into(), Tone::Quiet),
@@ -163,9 +179,6 @@ fn moment(view: &BugView, event: &Event, open: &BTreeSet<(String, u64)>) -> Opti
             };
             (node, format!("{level} {message}"), tone)
         }
-        What::Health { node, ok, answer } if !ok => {
-            (node, format!("not healthy: {answer}"), Tone::Bad)
-        }
         What::Deadline { limit_ms } => {
             let words = format!("the workload did not end within {limit_ms} ms");
             ("lab", words, Tone::Bad)
@@ -211,6 +224,7 @@ pub fn stage_words(stage: Stage) -> &'static str {
         Stage::Workload => "the workload begins",
         Stage::Heal => "faults are healed",
         Stage::Recovery => "the recovery window begins",
+        Stage::Finale => "clients look at what is left",
         Stage::Stop => "the trial is stopped",
     }
 }

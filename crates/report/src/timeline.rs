@@ -31,6 +31,18 @@ pub struct Lane {
     pub bars: Vec<Bar>,
     pub bands: Vec<Band>,
     pub marks: Vec<Mark>,
+    /// What a node said it was, in order.
+    pub roles: Vec<RoleSpan>,
+}
+
+/// A time during which a node said it had a role.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoleSpan {
+    pub from_us: u64,
+    pub to_us: u64,
+    pub role: String,
+    /// At most one node may have it at a time.
+    pub single: bool,
 }
 
 /// An operation of a client.
@@ -154,7 +166,8 @@ impl Timeline {
         timeline
     }
 
-    fn stage_at(&self, wanted: Stage) -> Option<u64> {
+    /// When a stage began, if it did.
+    pub fn stage_at(&self, wanted: Stage) -> Option<u64> {
         let found = self.stages.iter().find(|(_, stage)| *stage == wanted);
         found.map(|(at, _)| *at)
     }
@@ -191,6 +204,9 @@ struct Lanes {
     /// Since when a node is starting, or down.
     starting: BTreeMap<String, u64>,
     down: BTreeMap<String, (u64, String)>,
+    /// The role each node has, and since when.
+    roles: BTreeMap<String, (u64, String)>,
+    single_roles: Vec<String>,
 }
 
 impl Lanes {
@@ -206,6 +222,7 @@ impl Lanes {
     fn add(&mut self, event: &Event) {
         let at = event.at_us;
         match &event.what {
+            What::Began { single_roles, .. } => self.single_roles.clone_from(single_roles),
             What::NodeStarted { node, .. } => {
                 self.lane(true, node);
                 self.starting.insert(node.clone(), at);
@@ -228,6 +245,7 @@ impl Lanes {
                     self.band(node, since, at, BandKind::Starting, "starting".into());
                 }
                 let text = exit_words(*code, *signal, *injected);
+                self.end_role(node, at);
                 // A node that is down stays down: the first exit tells why.
                 self.down.entry(node.clone()).or_insert((at, text));
             }
@@ -258,25 +276,52 @@ impl Lanes {
             }
             What::Health {
                 node,
-                ok: false,
+                ok,
+                role,
                 answer,
             } => {
-                let text = format!("says it is not healthy: {answer}");
-                let kind = MarkKind::Unhealthy;
-                self.mark(
-                    node,
-                    Mark {
-                        at_us: at,
-                        kind,
-                        text,
-                    },
-                );
+                if let Some(role) = role {
+                    self.role(node, role, at);
+                }
+                if !ok {
+                    let text = format!("says it is not healthy: {answer}");
+                    let kind = MarkKind::Unhealthy;
+                    self.mark(
+                        node,
+                        Mark {
+                            at_us: at,
+                            kind,
+                            text,
+                        },
+                    );
+                }
             }
             What::Fired { node, .. } => {
                 self.lane(true, node);
             }
             _ => {}
         }
+    }
+
+    fn role(&mut self, node: &str, role: &str, at: u64) {
+        if self.roles.get(node).is_some_and(|(_, had)| had == role) {
+            return;
+        }
+        self.end_role(node, at);
+        self.roles.insert(node.to_owned(), (at, role.to_owned()));
+    }
+
+    fn end_role(&mut self, node: &str, to_us: u64) {
+        let Some((from_us, role)) = self.roles.remove(node) else {
+            return;
+        };
+        let single = self.single_roles.contains(&role);
+        self.lane(true, node).roles.push(RoleSpan {
+            from_us,
+            to_us,
+            role,
+            single,
+        });
     }
 
     fn mark(&mut self, node: &str, mark: Mark) {
@@ -353,6 +398,10 @@ impl Lanes {
             if stop.is_none_or(|stop| since < stop) {
                 self.band(&node, since, to_us, BandKind::Down, text);
             }
+        }
+        let with_role: Vec<String> = self.roles.keys().cloned().collect();
+        for node in with_role {
+            self.end_role(&node, to_us);
         }
         for lane in self.lanes.values_mut() {
             lane.bars.sort_by_key(|b| b.from_us);

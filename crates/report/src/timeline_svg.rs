@@ -6,12 +6,12 @@ use std::fmt::Write;
 use temblor_model::event::Stage;
 
 use crate::escape::{html, shorten};
-use crate::timeline::{Band, BandKind, Bar, Lane, Mark, MarkKind, OpEnd, Timeline};
+use crate::timeline::{Band, BandKind, Bar, Lane, Mark, MarkKind, OpEnd, RoleSpan, Timeline};
 use crate::view::seconds;
 
-const WIDTH: f64 = 1200.0;
-const GUTTER: f64 = 92.0;
-const RIGHT: f64 = 10.0;
+pub(crate) const WIDTH: f64 = 1200.0;
+pub(crate) const GUTTER: f64 = 92.0;
+pub(crate) const RIGHT: f64 = 10.0;
 const NODE_HEIGHT: f64 = 30.0;
 const CLIENT_ROW: f64 = 11.0;
 const CLIENT_ROWS_MOST: usize = 4;
@@ -178,6 +178,9 @@ impl Canvas<'_> {
         for band in &lane.bands {
             self.band(band, y, height);
         }
+        for role in &lane.roles {
+            self.role(&lane.name, role, y);
+        }
         for (bar, row) in merged(lane, rows, |at| self.x(at)) {
             self.bar(&bar, y + 4.5 + row as f64 * CLIENT_ROW);
         }
@@ -215,6 +218,31 @@ impl Canvas<'_> {
             let (x, y) = (x + 10.0, y + height - 5.0);
             self.piece(format_args!(
                 "<text x=\"{x:.1}\" y=\"{y:.1}\">{words}</text>"
+            ));
+        }
+        self.piece(format_args!("</g>"));
+    }
+
+    /// What the node says it is: a line along the lane's upper edge, with the name below it.
+    fn role(&mut self, node: &str, role: &RoleSpan, y: f64) {
+        if role.to_us < self.timeline.from_us {
+            return;
+        }
+        let (x, to) = (self.x(role.from_us), self.x(role.to_us));
+        let class = if role.single { "single" } else { "plain" };
+        let name = html(&shorten(&role.role, 24));
+        self.piece(format_args!(
+            "<g class=\"role {class}\"><title>{} says it is {name}, {} to {}</title>\
+             <line x1=\"{x:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
+            html(node),
+            seconds(role.from_us),
+            seconds(role.to_us),
+            to.max(x + 1.5)
+        ));
+        if to - x > name.len() as f64 * CHAR + 8.0 {
+            let (x, y) = (x + 5.0, y + 12.0);
+            self.piece(format_args!(
+                "<text x=\"{x:.1}\" y=\"{y:.1}\">{name}</text>"
             ));
         }
         self.piece(format_args!("</g>"));
@@ -346,7 +374,7 @@ impl Canvas<'_> {
 }
 
 /// A step of 1, 2 or 5 times a power of ten, at least `wanted` microseconds.
-fn nice_step(wanted: f64) -> u64 {
+pub(crate) fn nice_step(wanted: f64) -> u64 {
     let mut step = 1000u64;
     for factor in [2.0, 2.5, 2.0].into_iter().cycle().take(60) {
         if step as f64 >= wanted {
@@ -357,12 +385,13 @@ fn nice_step(wanted: f64) -> u64 {
     step
 }
 
-fn stage_name(stage: Stage) -> &'static str {
+pub(crate) fn stage_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Start => "start",
         Stage::Workload => "workload",
         Stage::Heal => "heal",
         Stage::Recovery => "recovery",
+        Stage::Finale => "finale",
         Stage::Stop => "stop",
     }
 }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use temblor_model::bug::{Bug, Outcome, Symptom, Verdict};
+use temblor_model::bug::{Bug, Confirmation, Outcome, Verdict};
 use temblor_model::campaign::{CampaignEvent, CampaignSpec, Purpose, Summary};
 use temblor_model::event::{Event, What};
+use temblor_model::history::Baseline;
 use temblor_model::plan::{Plan, Step, Trigger};
 
 use crate::escape;
@@ -37,6 +38,8 @@ pub struct BugView {
     pub events: Vec<Event>,
     pub evidence: Vec<Evidence>,
     pub replay: String,
+    /// What nearly all operations of clean runs at this speed end within, real milliseconds.
+    pub usual_op_ms: Option<u64>,
 }
 
 /// A fault that fired, with all that is known about it.
@@ -73,14 +76,20 @@ impl BugView {
         }
         let (trial, warp) = shown.unwrap_or((bug.trials.first().copied().unwrap_or(0), 1.0));
         let events = store.events(trial)?.values;
-        Ok(BugView::new(
+        let view = BugView::new(
             bug.clone(),
             store.spec().clone(),
             trial,
             warp,
             events,
             replay_command(store.path(), &bug.id),
-        ))
+        );
+        // A trial on another clock has another usual time; that one is not stored.
+        let usual = store.baseline()?.filter(|b| b.warp == view.warp);
+        Ok(BugView {
+            usual_op_ms: usual.map(|b| b.op_ms).filter(|ms| *ms > 0),
+            ..view
+        })
     }
 
     pub fn new(
@@ -101,6 +110,7 @@ impl BugView {
             events,
             evidence,
             replay,
+            usual_op_ms: None,
         }
     }
 
@@ -109,55 +119,26 @@ impl BugView {
         self.evidence.iter().map(|e| e.at_us).min()
     }
 
-    /// What happened, in two sentences.
-    pub fn story(&self) -> String {
-        let cause = match self.evidence.as_slice() {
-            [] => format!("Under the plan “{}”", self.bug.plan),
-            [one] => format!("After {}", one.phrase()),
-            [first, .., last] => format!(
-                "After {} faults, first {} and last {}",
-                self.evidence.len(),
-                first.phrase(),
-                last.phrase()
-            ),
-        };
-        let what = match self.bug.symptoms.first() {
-            Some(symptom) => self.symptom_words(symptom),
-            None => "the trial failed".into(),
-        };
-        let more = match self.bug.symptoms.len() {
-            0 | 1 => String::new(),
-            2 => " One more symptom was seen.".into(),
-            n => format!(" {} more symptoms were seen.", n - 1),
-        };
-        format!("{cause}, {what}.{more} {}", self.confirmation())
-    }
-
-    fn symptom_words(&self, symptom: &Symptom) -> String {
-        let summary = symptom.summary.trim_end_matches('.');
-        match self.fault_at_us() {
-            Some(fault) if symptom.at_us >= fault => format!(
-                "the {} checker saw {} later: {summary}",
-                symptom.checker,
-                seconds(symptom.at_us - fault)
-            ),
-            _ => format!("the {} checker saw: {summary}", symptom.checker),
-        }
-    }
-
     /// How well the bug is confirmed, as a sentence.
     pub fn confirmation(&self) -> String {
-        let c = self.bug.confirmed;
-        let mut text = format!("Replays showed it {} of {} times", c.times, c.of);
-        if c.unwarped_of > 0 {
-            text.push_str(&format!(
-                ", on the real clock {} of {}",
-                c.unwarped_times, c.unwarped_of
-            ));
-        }
-        text.push('.');
-        text
+        confirmation(self.bug.confirmed)
     }
+}
+
+/// How often replays showed a bug, as a sentence.
+pub fn confirmation(c: Confirmation) -> String {
+    if c.of == 0 && c.unwarped_of == 0 {
+        return "No replay was made.".into();
+    }
+    let mut text = format!("Replays showed it {} of {} times", c.times, c.of);
+    if c.unwarped_of > 0 {
+        text.push_str(&format!(
+            ", on the real clock {} of {}",
+            c.unwarped_times, c.unwarped_of
+        ));
+    }
+    text.push('.');
+    text
 }
 
 impl Evidence {
@@ -167,7 +148,7 @@ impl Evidence {
     }
 
     /// The fault as part of a sentence.
-    fn phrase(&self) -> String {
+    pub(crate) fn phrase(&self) -> String {
         let fault = simple_exception(&self.fault);
         let phrase = match fault.split_once(' ') {
             Some(("throw", name)) => format!("an injected {name}"),
@@ -249,13 +230,34 @@ fn evidence(bug: &Bug, events: &[Event]) -> Vec<Evidence> {
 
 /// `pkg.Class.method(Params)>pkg.Callee.method#k` as `Class.method > Callee.method`.
 pub fn short_site(site: &str) -> String {
-    let (caller, callee) = site.split_once('>').unwrap_or((site, ""));
-    let caller = caller.split('(').next().unwrap_or(caller);
+    // The first `>` may belong to the name of a constructor: `a.B.<init>(int)>c.D.m`.
+    let (_, callee) = site.split_once(")>").unwrap_or((site, ""));
+    let caller = site_caller(site);
     let callee = callee.split('#').next().unwrap_or(callee);
     match callee {
         "" => last_two(caller),
         callee => format!("{} > {}", last_two(caller), last_two(callee)),
     }
+}
+
+/// The class that holds a site, with dots.
+pub fn site_class(site: &str) -> String {
+    let name = site_caller(site);
+    name.rsplit_once('.')
+        .map_or(name, |(class, _)| class)
+        .to_owned()
+}
+
+/// The method that holds a site, without parameters.
+pub(crate) fn site_method(site: &str) -> String {
+    let name = site_caller(site);
+    name.rsplit_once('.')
+        .map_or("", |(_, method)| method)
+        .to_owned()
+}
+
+fn site_caller(site: &str) -> &str {
+    site.split('(').next().unwrap_or(site)
 }
 
 fn last_two(name: &str) -> String {
@@ -330,6 +332,9 @@ pub struct CampaignView {
     pub summary: Summary,
     /// The campaign has not ended, or was killed.
     pub unfinished: bool,
+    /// How long all its sessions took together; not known where one was killed.
+    pub session_seconds: Option<f64>,
+    pub baseline: Option<Baseline>,
 }
 
 /// One finished trial.
@@ -356,9 +361,10 @@ impl CampaignView {
             bugs: ids_of(&bugs, trial),
         };
         let lines: Vec<TrialLine> = trials.done.into_iter().map(line).collect();
-        let finished = last_summary(store)?;
-        let unfinished = finished.is_none();
-        let summary = finished.unwrap_or_else(|| counted(store, &lines));
+        let sessions = Sessions::read(store)?;
+        let unfinished = sessions.last.is_none();
+        let session_seconds = sessions.seconds();
+        let summary = sessions.last.unwrap_or_else(|| counted(store, &lines));
         let replay = |bug: Bug| {
             let command = replay_command(store.path(), &bug.id);
             (bug, command)
@@ -371,6 +377,8 @@ impl CampaignView {
             torn: trials.torn,
             summary,
             unfinished,
+            session_seconds,
+            baseline: store.baseline()?,
         })
     }
 }
@@ -380,17 +388,40 @@ fn ids_of(bugs: &[Bug], trial: u64) -> Vec<String> {
     showing.map(|b| b.id.clone()).collect()
 }
 
-fn last_summary(store: &Store) -> Result<Option<Summary>, StoreError> {
-    // A resumed campaign is unfinished again until it says otherwise.
-    let mut summary = None;
-    for event in store.campaign_events()?.values {
-        match event {
-            CampaignEvent::Started { .. } => summary = None,
-            CampaignEvent::Finished { summary: s } => summary = Some(s),
-            _ => {}
+/// The runs of one campaign: the first, and one for each time it was resumed.
+#[derive(Default)]
+struct Sessions {
+    started: u64,
+    finished: u64,
+    seconds: f64,
+    /// What the last one came to. A resumed campaign is unfinished until it says otherwise.
+    last: Option<Summary>,
+}
+
+impl Sessions {
+    fn read(store: &Store) -> Result<Sessions, StoreError> {
+        let mut sessions = Sessions::default();
+        for event in store.campaign_events()?.values {
+            match event {
+                CampaignEvent::Started { .. } => {
+                    sessions.started += 1;
+                    sessions.last = None;
+                }
+                CampaignEvent::Finished { summary } => {
+                    sessions.finished += 1;
+                    sessions.seconds += summary.seconds;
+                    sessions.last = Some(summary);
+                }
+                _ => {}
+            }
         }
+        Ok(sessions)
     }
-    Ok(summary)
+
+    fn seconds(&self) -> Option<f64> {
+        let whole = self.started == self.finished && self.seconds > 0.0;
+        whole.then_some(self.seconds)
+    }
 }
 
 /// The counts of a campaign that did not come to say them itself.

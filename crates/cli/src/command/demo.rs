@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use temblor_cluster::target::Choice;
 use temblor_lab::Past;
 use temblor_model::campaign::{CampaignSpec, Summary, WarpSpec};
 
@@ -16,11 +17,13 @@ const PLANTED_BUGS_TO_FIND: usize = 3;
 const DELAY_MS: u64 = 32_000;
 
 pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
-    let prepared = prepare::prepare("trio", false)?;
+    let prepared = prepare::prepare("trio", &Choice::default(), false)?;
     let spec = CampaignSpec {
         format: CampaignSpec::FORMAT,
         target: prepared.target.full_name(),
         target_dir: None,
+        workload: None,
+        nodes: None,
         policy: "exhaustive".into(),
         seed: args.seed,
         trials: args.trials,

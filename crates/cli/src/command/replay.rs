@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use temblor_cluster::target::{KnownBug, known_bugs, list_targets};
+use temblor_cluster::target::{Choice, KnownBug, known_bugs, list_targets};
 use temblor_explore::triage::{self, Signature};
 use temblor_lab::Past;
 use temblor_model::bug::{Bug, Outcome};
@@ -22,6 +22,7 @@ use crate::prepare;
 struct Wanted {
     /// A name or a folder.
     target: String,
+    choice: Choice,
     plan: Plan,
     delay_ms: u64,
     jdk_sites: bool,
@@ -33,11 +34,13 @@ struct Wanted {
 
 pub fn run(root: &Path, args: &ReplayArgs) -> anyhow::Result<Exit> {
     let wanted = wanted(root, args)?;
-    let prepared = prepare::prepare(&wanted.target, wanted.jdk_sites)?;
+    let prepared = prepare::prepare(&wanted.target, &wanted.choice, wanted.jdk_sites)?;
     let spec = CampaignSpec {
         format: CampaignSpec::FORMAT,
         target: prepared.target.full_name(),
         target_dir: prepare::given_by_folder(&wanted.target, &prepared.target),
+        workload: wanted.choice.workload.clone(),
+        nodes: wanted.choice.nodes,
         policy: "replay".into(),
         seed: wanted.plan.seed,
         trials: args.times,
@@ -103,6 +106,10 @@ fn wanted(root: &Path, args: &ReplayArgs) -> anyhow::Result<Wanted> {
         let plan = read_plan(file)?;
         return Ok(Wanted {
             target,
+            choice: Choice {
+                workload: args.workload.clone(),
+                nodes: None,
+            },
             plan,
             delay_ms: 60_000,
             jdk_sites: true,
@@ -125,6 +132,7 @@ fn wanted(root: &Path, args: &ReplayArgs) -> anyhow::Result<Wanted> {
     let spec = store.spec();
     Ok(Wanted {
         target: prepare::place_of(spec).to_string(),
+        choice: prepare::choice_of(spec),
         plan: bug.plan.clone(),
         delay_ms: spec.delay_ms,
         jdk_sites: spec.jdk_sites,
@@ -150,6 +158,10 @@ fn known(args: &ReplayArgs) -> anyhow::Result<Option<Wanted>> {
         if asked {
             return Ok(Some(Wanted {
                 target: full,
+                choice: Choice {
+                    workload: args.workload.clone().or(bug.workload),
+                    nodes: None,
+                },
                 plan: bug.plan,
                 delay_ms: 60_000,
                 jdk_sites: false,

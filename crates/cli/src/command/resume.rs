@@ -20,7 +20,9 @@ pub fn run(root: &Path, args: &ResumeArgs) -> anyhow::Result<Exit> {
     if let Some(trials) = args.trials {
         store.change_spec(|spec| spec.trials = trials)?;
     }
-    let prepared = prepare::prepare(prepare::place_of(store.spec()), store.spec().jdk_sites)?;
+    let spec = store.spec();
+    let choice = prepare::choice_of(spec);
+    let prepared = prepare::prepare(prepare::place_of(spec), &choice, spec.jdk_sites)?;
     let stored = store.catalog()?;
     if stored.is_some_and(|c| c.hash() != prepared.catalog.hash()) {
         let text = format!(

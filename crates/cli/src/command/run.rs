@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use temblor_cluster::target::Choice;
 use temblor_lab::Past;
 use temblor_model::campaign::CampaignSpec;
 use temblor_model::plan::Plan;
@@ -12,7 +13,11 @@ use crate::exit::{BadInput, Exit};
 use crate::prepare::{self, Prepared};
 
 pub fn run(root: &Path, args: &RunArgs) -> anyhow::Result<Exit> {
-    let prepared = prepare::prepare(&args.target, args.jdk_sites)?;
+    let choice = Choice {
+        workload: args.workload.clone(),
+        nodes: args.nodes,
+    };
+    let prepared = prepare::prepare(&args.target, &choice, args.jdk_sites)?;
     let spec = spec(args, &prepared)?;
     let store = campaign::create_store(root, &spec, &prepared)?;
     let summary = campaign::run(&prepared, store, Past::default(), args.json, None)?;
@@ -25,6 +30,8 @@ fn spec(args: &RunArgs, prepared: &Prepared) -> anyhow::Result<CampaignSpec> {
         format: CampaignSpec::FORMAT,
         target: prepared.target.full_name(),
         target_dir: prepare::given_by_folder(&args.target, &prepared.target),
+        workload: args.workload.clone(),
+        nodes: args.nodes,
         policy: args.policy.clone(),
         seed: args.seed,
         trials: args.trials,

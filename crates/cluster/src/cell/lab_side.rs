@@ -8,11 +8,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::cpu;
 use super::error::CellError;
 use super::kernel;
 use super::message::{
@@ -59,6 +60,25 @@ pub struct Cell {
     init: OwnedFd,
     /// `None` once closed.
     outer: Mutex<Option<Child>>,
+}
+
+/// The answer to a probe that nobody waits for.
+#[derive(Debug)]
+pub struct LaterAnswer(Receiver<FromCell>);
+
+impl LaterAnswer {
+    /// The answer, once it is there; a probe that failed, or whose cell is gone, was refused.
+    pub fn poll(&self) -> Option<ProbeAnswer> {
+        let refused = |reason: &str| ProbeAnswer::Refused {
+            reason: reason.to_string(),
+        };
+        match self.0.try_recv() {
+            Ok(FromCell::Answer { answer, .. }) => Some(answer),
+            Ok(FromCell::Failed { reason, .. }) => Some(refused(&reason)),
+            Ok(_) | Err(TryRecvError::Disconnected) => Some(refused("the cell is gone")),
+            Err(TryRecvError::Empty) => None,
+        }
+    }
 }
 
 /// What has come from the cell and who waits for it.
@@ -142,6 +162,11 @@ impl Cell {
         self.init_pid
     }
 
+    /// Processor time used in the cell so far, by those too that have ended.
+    pub fn cpu_seconds(&self) -> f64 {
+        cpu::seconds_below(self.init_pid)
+    }
+
     /// Starts a process; its exit comes through `poll_exits` or `wait_exit`.
     pub fn start(&self, spec: ProcessSpec) -> Result<ProcId> {
         self.start_with_pid(spec).map(|(id, _)| id)
@@ -203,6 +228,12 @@ impl Cell {
             FromCell::Answer { answer, .. } => Ok(answer),
             other => Err(unexpected(what, &other)),
         }
+    }
+
+    /// As `probe`, without waiting: the answer is asked for later.
+    pub fn probe_later(&self, spec: ProbeSpec) -> Result<LaterAnswer> {
+        let (_, answer) = self.post(|request| ToCell::Probe { request, spec })?;
+        Ok(LaterAnswer(answer))
     }
 
     /// Cuts the network between the groups; replaces an earlier partition.
@@ -290,30 +321,39 @@ impl Cell {
         limit_ms: u64,
         ask: impl FnOnce(u64) -> ToCell,
     ) -> Result<FromCell> {
-        let request = self.number();
-        let gone = || CellError::Gone {
-            dir: self.spec.dir.clone(),
-        };
-        let (sender, answer): (Sender<FromCell>, Receiver<FromCell>) = channel();
-        {
-            let mut waiting = lock(&self.mail.waiting);
-            if waiting.closed {
-                return Err(gone());
-            }
-            waiting.by_request.insert(request, sender);
-        }
-        let sent = send(&mut *lock(&self.writer), &ask(request));
-        let answered = match sent {
-            Ok(()) => answer.recv_timeout(Duration::from_millis(limit_ms)),
-            Err(_) => Err(RecvTimeoutError::Disconnected),
-        };
+        let (request, answer) = self.post(ask)?;
+        let answered = answer.recv_timeout(Duration::from_millis(limit_ms));
         lock(&self.mail.waiting).by_request.remove(&request);
         let what = what.to_string();
         match answered {
             Ok(FromCell::Failed { reason, .. }) => Err(CellError::Request { what, reason }),
             Ok(message) => Ok(message),
             Err(RecvTimeoutError::Timeout) => Err(CellError::Late { what, limit_ms }),
-            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+            Err(RecvTimeoutError::Disconnected) => Err(self.gone()),
+        }
+    }
+
+    /// Sends a request; its answer comes once.
+    fn post(&self, ask: impl FnOnce(u64) -> ToCell) -> Result<(u64, Receiver<FromCell>)> {
+        let request = self.number();
+        let (sender, answer): (Sender<FromCell>, Receiver<FromCell>) = channel();
+        {
+            let mut waiting = lock(&self.mail.waiting);
+            if waiting.closed {
+                return Err(self.gone());
+            }
+            waiting.by_request.insert(request, sender);
+        }
+        if send(&mut *lock(&self.writer), &ask(request)).is_err() {
+            lock(&self.mail.waiting).by_request.remove(&request);
+            return Err(self.gone());
+        }
+        Ok((request, answer))
+    }
+
+    fn gone(&self) -> CellError {
+        CellError::Gone {
+            dir: self.spec.dir.clone(),
         }
     }
 

@@ -8,6 +8,7 @@
 //! Since each cell has a network of its own, a port can never be in use by a stranger: the only
 //! processes that could hold it are the trial's own.
 
+mod cpu;
 mod doctor;
 mod error;
 mod init;
@@ -22,7 +23,7 @@ mod program;
 
 pub use doctor::{Finding, doctor};
 pub use error::CellError;
-pub use lab_side::{Cell, CellSpec};
+pub use lab_side::{Cell, CellSpec, LaterAnswer};
 pub use message::{ExitNotice, ProbeAnswer, ProbeSpec, ProcId, ProcessSpec};
 pub use probe::PROBE_ADDR;
 pub use program::main as program_main;

@@ -1,4 +1,4 @@
-//! Java sources to classes, once per content and JDK, kept in the user's cache.
+//! Java sources to a jar of classes, once per content and JDK, kept in the user's cache.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,14 +22,17 @@ pub struct Compilation<'a> {
     /// For messages.
     pub target: &'a str,
     pub sources: &'a Path,
+    /// Classes that the sources may use.
+    pub against: &'a [PathBuf],
     /// Where the classes of this target are kept.
     pub cache: &'a Path,
     pub jdk: &'a Jdk,
 }
 
 impl Compilation<'_> {
-    /// The folder of classes; compiled unless the same sources were before.
-    pub fn classes(&self, progress: Progress<'_>) -> Result<PathBuf, TargetError> {
+    /// The jar of classes; compiled unless the same sources were before. A jar, because a JVM
+    /// keeps no archive of classes that come from a folder.
+    pub fn jar(&self, progress: Progress<'_>) -> Result<PathBuf, TargetError> {
         let mut files = Vec::new();
         java_files(self.sources, &mut files).map_err(|source| TargetError::Read {
             path: self.sources.to_path_buf(),
@@ -42,8 +45,8 @@ impl Compilation<'_> {
                 source: io::Error::new(io::ErrorKind::NotFound, "no .java file in it"),
             });
         }
-        let place = self.cache.join(format!("{:016x}", self.key(&files)?));
-        if place.is_dir() {
+        let place = self.cache.join(format!("{:016x}.jar", self.key(&files)?));
+        if place.is_file() {
             return Ok(place);
         }
         progress(&format!(
@@ -56,11 +59,7 @@ impl Compilation<'_> {
                 path: place.clone(),
                 source,
             };
-            match fs::rename(part.join("classes"), &place) {
-                // Another process was faster with the same sources.
-                Err(_) if place.is_dir() => Ok(()),
-                renamed => renamed.map_err(unwritable),
-            }
+            fs::rename(part.join("classes.jar"), &place).map_err(unwritable)
         });
         let _ = fs::remove_dir_all(&part);
         made.map(|()| place)
@@ -69,6 +68,9 @@ impl Compilation<'_> {
     /// Names and contents of the sources, and what compiles them.
     fn key(&self, files: &[PathBuf]) -> Result<u64, TargetError> {
         let mut hash = fnv64_from(FNV_START, self.jdk.full_version.as_bytes());
+        for path in self.against {
+            hash = fnv64_from(hash, path.as_os_str().as_encoded_bytes());
+        }
         for file in files {
             let text = fs::read(file).map_err(|source| TargetError::Read {
                 path: file.clone(),
@@ -89,9 +91,6 @@ impl Compilation<'_> {
         };
         let classes = part.join("classes");
         fs::create_dir_all(&classes).map_err(unwritable)?;
-        // To a file: a pipe that nobody reads would block javac.
-        let output = part.join("javac.log");
-        let log = File::create(&output).map_err(unwritable)?;
         let mut command = Command::new(self.jdk.home.join("bin/javac"));
         // JDK 8 has no --release, and is what it would stand for.
         let release: &[&str] = if self.jdk.major <= 8 {
@@ -102,24 +101,44 @@ impl Compilation<'_> {
         command
             .args(release)
             .args(["-g", "-nowarn", "-Xlint:-options", "-encoding", "UTF-8"]);
+        if !self.against.is_empty() {
+            let paths: Vec<_> = self.against.iter().map(|p| p.as_os_str()).collect();
+            command
+                .arg("-cp")
+                .arg(paths.join(std::ffi::OsStr::new(":")));
+        }
         command.arg("-d").arg(&classes).args(files);
-        command.stdin(Stdio::null());
-        command
-            .stdout(log.try_clone().map_err(unwritable)?)
-            .stderr(log);
+        self.run(command, part)?;
+        let mut command = Command::new(self.jdk.home.join("bin/jar"));
+        command.arg("cf").arg(part.join("classes.jar"));
+        command.arg("-C").arg(&classes).arg(".");
+        self.run(command, part)
+    }
+
+    /// Runs a tool of the JDK to its end.
+    fn run(&self, mut command: Command, part: &Path) -> Result<(), TargetError> {
+        // To a file: a pipe that nobody reads would block it.
+        let output = part.join("tool.log");
+        let log = File::create(&output).map_err(|source| TargetError::Write {
+            path: part.to_path_buf(),
+            source,
+        })?;
         let unstartable = |source| TargetError::Read {
             path: self.jdk.home.clone(),
             source,
         };
-        let mut javac = command.spawn().map_err(unstartable)?;
+        command.stdin(Stdio::null());
+        command.stdout(log.try_clone().map_err(unstartable)?);
+        command.stderr(log);
+        let mut tool = command.spawn().map_err(unstartable)?;
         let deadline = Instant::now() + Duration::from_millis(COMPILE_LIMIT_MS);
         loop {
-            match javac.try_wait().map_err(unstartable)? {
+            match tool.try_wait().map_err(unstartable)? {
                 Some(status) if status.success() => return Ok(()),
                 Some(_) => return Err(self.refused(&output)),
                 None if Instant::now() >= deadline => {
-                    let _ = javac.kill();
-                    let _ = javac.wait();
+                    let _ = tool.kill();
+                    let _ = tool.wait();
                     let target = self.target.to_string();
                     return Err(TargetError::CompileLate {
                         target,

@@ -36,6 +36,7 @@ pub struct TargetConfig {
     pub workload: Option<Spanned<WorkloadConfig>>,
     /// How a node is asked later whether it is well; as `ready` when omitted.
     pub health: Option<Spanned<ProbeConfig>>,
+    pub stop: Option<Spanned<StopConfig>>,
     pub warp: Option<Spanned<WarpConfig>>,
 }
 
@@ -54,7 +55,9 @@ pub struct SourceConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
+    /// All there may be; the first `count` of them are used, or all.
     pub names: Spanned<Vec<String>>,
+    pub count: Option<Spanned<u32>>,
     pub main: String,
     #[serde(default)]
     pub args: Vec<String>,
@@ -67,6 +70,25 @@ pub struct NodeConfig {
     /// Written to the node's folder before it starts: path to template.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
+    /// What `{set.NAME}` stands for; a workload may say otherwise.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+    /// What `{list.NAME}` stands for: one item per member of the cluster.
+    #[serde(default)]
+    pub lists: BTreeMap<String, ListConfig>,
+}
+
+/// A text repeated for every member: the placeholders in it are that member's.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListConfig {
+    pub item: String,
+    #[serde(default = "comma")]
+    pub join: String,
+}
+
+fn comma() -> String {
+    ",".into()
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -76,8 +98,26 @@ pub struct ProbeConfig {
     #[serde(default)]
     pub send: String,
     pub expect: Spanned<String>,
+    /// The answer ends when the node closes, not with its first line.
+    #[serde(default)]
+    pub whole: bool,
     /// Real milliseconds until a node must have answered so.
     pub within_ms: Option<Spanned<u64>>,
+    /// With a group `role`: what the node says it is.
+    pub role: Option<Spanned<String>>,
+    /// Roles that at most one node may have at a time.
+    #[serde(default)]
+    pub single: Vec<String>,
+}
+
+/// How nodes are stopped at the end of a trial; without it all are killed at once.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StopConfig {
+    /// Names or roles, the first to be asked first; who is not named comes last.
+    pub order: Vec<String>,
+    /// Real milliseconds a node may take to end by itself.
+    pub within_ms: Spanned<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -90,6 +130,8 @@ pub struct LogConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadConfig {
+    /// A folder of Java sources, compiled against the target's own classes.
+    pub java: Option<Spanned<String>>,
     pub main: String,
     #[serde(default)]
     pub args: Vec<String>,
@@ -97,8 +139,41 @@ pub struct WorkloadConfig {
     pub jvm: Vec<String>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// Written to a client's folder before it starts: path to template.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
     /// How many client processes; as many as nodes when omitted. They take the nodes in turn.
     pub clients: Option<Spanned<u32>>,
+    /// Whether clients wait for a file `finale` in their folder and look at what is left then.
+    #[serde(default)]
+    pub finale: bool,
+    /// The workload that is run when none is asked for.
+    pub default: Option<Spanned<String>>,
+    /// The workloads there are; `{workload}` is the name of the one that is run.
+    #[serde(default)]
+    pub kinds: BTreeMap<String, Spanned<KindConfig>>,
+}
+
+/// One of several workloads: what it changes.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindConfig {
+    #[serde(default)]
+    pub about: String,
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+    /// Added to the arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    pub nodes: Option<Spanned<u32>>,
+    pub clients: Option<Spanned<u32>>,
+    /// Nodes that start, with their clients, when the workload has run for `late_ms`.
+    pub late: Option<Spanned<Vec<String>>>,
+    /// Virtual milliseconds.
+    #[serde(default)]
+    pub late_ms: u64,
+    /// Nodes that the others are not told of: members once the workload makes them so.
+    pub joining: Option<Spanned<Vec<String>>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -69,6 +69,18 @@ pub enum TargetError {
          and [workload]; docs/targets.md tells what they are"
     )]
     AnalysisOnly { target: String },
+    #[error("{target} has no workload `{name}`; {known}")]
+    NoWorkload {
+        target: String,
+        name: String,
+        known: String,
+    },
+    #[error("{target} has 1 to {most} nodes, not {asked}")]
+    NodeCount {
+        target: String,
+        asked: u32,
+        most: usize,
+    },
     #[error("javac refused the sources of {target} in {}:\n{output}", folder.display())]
     Compile {
         target: String,

@@ -22,6 +22,8 @@ pub struct KnownBug {
     /// What gives it away, for people.
     pub symptom: String,
     pub matches: KnownMatch,
+    /// The workload that meets it, where the target has several.
+    pub workload: Option<String>,
     pub plan: Plan,
 }
 
@@ -48,6 +50,7 @@ struct KnownConfig {
     symptom: String,
     #[serde(rename = "match")]
     matches: MatchConfig,
+    workload: Option<String>,
     plan: Plan,
 }
 
@@ -122,6 +125,7 @@ fn parse(source: &SourceText) -> Result<KnownBug, TargetError> {
             site: pattern(source, config.matches.site)?,
             symptom: pattern(source, config.matches.symptom)?,
         },
+        workload: config.workload,
         plan: config.plan,
     })
 }

@@ -1,5 +1,6 @@
 //! Targets: `target.toml` parsed (`config`), then resolved to facts that have all been checked.
 
+mod cast;
 mod compile;
 mod config;
 mod error;
@@ -12,14 +13,15 @@ mod source_text;
 mod template;
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
-use std::path::{Path, PathBuf};
+use std::net::SocketAddrV4;
+use std::path::PathBuf;
 
 use regex::Regex;
 use temblor_model::settings::AnalysisSettings;
 
 use crate::artifact::Jdk;
 
+pub use cast::{Cast, Client, List, Node};
 pub use config::TargetConfig;
 pub use error::{ConfigError, TargetError};
 pub use find::{TARGET_FILE, TargetPlace, find_target, list_targets};
@@ -29,6 +31,8 @@ pub use template::{Facts, UnknownPlaceholder};
 
 /// Nodes have 127.0.0.1 and on, clients 127.0.0.101 and on; each range must end before the next.
 pub const NODES_MAX: usize = 99;
+/// A client that looks at what is left waits for this file in its folder.
+pub const FINALE: &str = "finale";
 /// As many clients as have an address.
 pub const CLIENTS_MAX: u32 = 99;
 
@@ -50,16 +54,19 @@ pub struct TargetCode {
 #[derive(Clone, Debug)]
 pub struct Target {
     pub code: TargetCode,
-    pub nodes: Vec<Node>,
+    pub cast: Cast,
     pub node: Program,
-    /// Templates of the files in a node's folder, by relative path.
-    pub files: BTreeMap<String, String>,
-    pub ports: BTreeMap<String, u16>,
     pub ready: Check,
     pub health: Check,
+    /// Roles that at most one node may have at a time.
+    pub single_roles: Vec<String>,
     pub log_line: Regex,
     pub workload: Program,
-    pub clients: Vec<Client>,
+    /// Clients wait for the file [`FINALE`] in their folder and look at what is left then.
+    pub finale: bool,
+    /// When late nodes start, virtual milliseconds after the workload began.
+    pub late_ms: u64,
+    pub stop: Option<Stop>,
     /// The largest warp factor worth trying.
     pub warp_max: f64,
     pub known: Vec<KnownBug>,
@@ -68,32 +75,30 @@ pub struct Target {
 /// A Java program as templates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
+    /// Beside the target's own.
+    pub classpath: Vec<PathBuf>,
     pub main: String,
     pub args: Vec<String>,
     pub jvm: Vec<String>,
     pub env: BTreeMap<String, String>,
+    /// Templates of the files in its folder, by relative path.
+    pub files: BTreeMap<String, String>,
 }
 
-/// A node of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    pub name: String,
-    /// From 1.
-    pub index: usize,
-    pub addr: Ipv4Addr,
+/// What may be chosen when a target is resolved; what is not given is the target's choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    pub workload: Option<String>,
+    pub nodes: Option<u32>,
 }
 
-/// A client of the workload and the node it talks to.
+/// How nodes are asked to stop at the end of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Client {
-    /// `c1`, `c2`, ...
-    pub name: String,
-    /// From 1.
-    pub index: usize,
-    /// Its own address: partitions between nodes never cut it off.
-    pub addr: Ipv4Addr,
-    /// The name of its node.
-    pub node: String,
+pub struct Stop {
+    /// Names or roles, the first to be asked first.
+    pub order: Vec<String>,
+    /// Real milliseconds a node may take.
+    pub within_ms: u64,
 }
 
 /// A question a healthy node answers.
@@ -102,8 +107,12 @@ pub struct Check {
     pub port: u16,
     pub send: String,
     pub expect: Regex,
+    /// The answer ends when the node closes, not with its first line.
+    pub whole: bool,
     /// Real milliseconds.
     pub within_ms: u64,
+    /// With a group `role`.
+    pub role: Option<Regex>,
 }
 
 /// What can be done with a target on this machine as it is.
@@ -142,78 +151,10 @@ impl Target {
         self.code.full_name()
     }
 
-    /// The node of that name.
-    pub fn node(&self, name: &str) -> Option<&Node> {
-        self.nodes.iter().find(|node| node.name == name)
-    }
-
     /// Where to ask a node.
     pub fn check_address(&self, node: &Node, check: &Check) -> SocketAddrV4 {
         SocketAddrV4::new(node.addr, check.port)
     }
-
-    /// The placeholders of a node whose folder is `dir`.
-    pub fn node_facts(&self, node: &Node, dir: &Path, seed: u64) -> Facts {
-        node_facts(&self.nodes, &self.ports, node, dir, seed)
-    }
-
-    /// The placeholders of a client whose folder is `dir`; `{addr}` is its node's.
-    pub fn client_facts(&self, client: &Client, dir: &Path, seed: u64) -> Facts {
-        client_facts(&self.nodes, &self.ports, client, dir, seed)
-    }
-}
-
-/// The placeholders that all processes of a trial share.
-fn shared_facts(nodes: &[Node], ports: &BTreeMap<String, u16>, seed: u64) -> Facts {
-    let mut facts = Facts::default();
-    let of_nodes = |text: &dyn Fn(&Node) -> String| -> String {
-        nodes.iter().map(text).collect::<Vec<_>>().join(",")
-    };
-    facts.set("seed", seed);
-    facts.set(
-        "nodes",
-        of_nodes(&|node| format!("{}@{}", node.name, node.addr)),
-    );
-    for (name, port) in ports {
-        facts.set(format!("port.{name}"), port);
-        facts.set(
-            format!("nodes.{name}"),
-            of_nodes(&|node| format!("{}:{port}", node.addr)),
-        );
-    }
-    facts
-}
-
-fn node_facts(
-    nodes: &[Node],
-    ports: &BTreeMap<String, u16>,
-    node: &Node,
-    dir: &Path,
-    seed: u64,
-) -> Facts {
-    let mut facts = shared_facts(nodes, ports, seed);
-    facts.set("node", &node.name);
-    facts.set("index", node.index);
-    facts.set("addr", node.addr);
-    facts.set("dir", dir.display());
-    facts
-}
-
-fn client_facts(
-    nodes: &[Node],
-    ports: &BTreeMap<String, u16>,
-    client: &Client,
-    dir: &Path,
-    seed: u64,
-) -> Facts {
-    let mut facts = shared_facts(nodes, ports, seed);
-    let node = nodes.iter().find(|node| node.name == client.node);
-    facts.set("client", &client.name);
-    facts.set("node", &client.node);
-    facts.set("index", client.index);
-    facts.set("addr", node.map_or(client.addr, |node| node.addr));
-    facts.set("dir", dir.display());
-    facts
 }
 
 fn is_word(text: &str) -> bool {

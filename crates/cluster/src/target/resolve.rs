@@ -11,7 +11,7 @@ use super::find::TARGET_FILE;
 use super::run::RunConfig;
 use super::settings::check_settings;
 use super::source_text::{SourceText, Step};
-use super::{Target, TargetCode, TargetStatus, compile, is_word};
+use super::{Choice, Target, TargetCode, TargetStatus, compile, is_word};
 use crate::artifact::{Coordinate, Depot, Jdk, JdkUse, Progress};
 use crate::glob;
 
@@ -84,8 +84,12 @@ impl TargetCode {
         draft.check()?;
         let code = || draft.code(depot, jdk, progress);
         match RunConfig::find(&draft.source, &draft.config)? {
-            // What is wrong with the rest should show at the first command.
-            Some(run) => Ok(run.target(code, &draft.dir)?.code),
+            // What is wrong with the rest should show at the first command; what it would run
+            // need not be compiled for that.
+            Some(run) => {
+                let code = |_: Option<&Path>| Ok((code()?, Vec::new()));
+                Ok(run.target(&Choice::default(), &draft.dir, code)?.code)
+            }
             None => code(),
         }
     }
@@ -93,13 +97,14 @@ impl TargetCode {
 
 impl Target {
     /// Resolves the target in a folder with what is on this machine.
-    pub fn resolve(dir: &Path, progress: Progress<'_>) -> Result<Target> {
-        Target::resolve_with(dir, &Depot::of_user()?, None, progress)
+    pub fn resolve(dir: &Path, choice: &Choice, progress: Progress<'_>) -> Result<Target> {
+        Target::resolve_with(dir, choice, &Depot::of_user()?, None, progress)
     }
 
     /// As `resolve`; with a depot of the caller's, and a JDK instead of the target's choice.
     pub fn resolve_with(
         dir: &Path,
+        choice: &Choice,
         depot: &Depot,
         jdk: Option<Jdk>,
         progress: Progress<'_>,
@@ -107,7 +112,14 @@ impl Target {
         let draft = Draft::read(dir)?;
         draft.check()?;
         match RunConfig::find(&draft.source, &draft.config)? {
-            Some(run) => run.target(|| draft.code(depot, jdk, progress), &draft.dir),
+            Some(run) => run.target(choice, &draft.dir, |workload| {
+                let code = draft.code(depot, jdk, progress)?;
+                let classes = match workload {
+                    None => Vec::new(),
+                    Some(sources) => vec![draft.workload(depot, &code, sources, progress)?],
+                };
+                Ok((code, classes))
+            }),
             None => Err(TargetError::AnalysisOnly {
                 target: draft.full_name(),
             }),
@@ -249,7 +261,8 @@ impl Draft {
     }
 
     fn jdk_use(&self) -> JdkUse {
-        if self.source().java.is_some() {
+        let workload = self.config.workload.as_ref();
+        if self.source().java.is_some() || workload.is_some_and(|w| w.get_ref().java.is_some()) {
             JdkUse::Compile
         } else {
             JdkUse::Run
@@ -296,10 +309,11 @@ impl Draft {
             let task = compile::Compilation {
                 target: &name,
                 sources: &folder,
+                against: &[],
                 cache: &depot.cache().root().join("classes").join(&name),
                 jdk,
             };
-            return Ok(vec![task.classes(progress)?]);
+            return Ok(vec![task.jar(progress)?]);
         }
         if let Some(coordinates) = self.coordinates()? {
             return Ok(depot.find_jars_of(&self.full_name(), &coordinates)?.paths);
@@ -314,6 +328,25 @@ impl Draft {
             paths.extend(found);
         }
         Ok(paths)
+    }
+
+    /// The classes of the workload, compiled against the target's.
+    fn workload(
+        &self,
+        depot: &Depot,
+        code: &TargetCode,
+        sources: &Path,
+        progress: Progress<'_>,
+    ) -> Result<PathBuf> {
+        let name = format!("{}-workload", code.full_name());
+        let task = compile::Compilation {
+            target: &name,
+            sources,
+            against: &code.classpath,
+            cache: &depot.cache().root().join("classes").join(&name),
+            jdk: &code.jdk,
+        };
+        task.jar(progress)
     }
 
     /// Whether the sources or jars beside the file are there.

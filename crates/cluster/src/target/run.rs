@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
 
 use toml::Spanned;
 
 use super::config::{
-    HEALTH_WITHIN_MS, LogConfig, NodeConfig, ProbeConfig, READY_WITHIN_MS, TargetConfig,
-    WorkloadConfig,
+    HEALTH_WITHIN_MS, KindConfig, LogConfig, NodeConfig, ProbeConfig, READY_WITHIN_MS,
+    TargetConfig, WorkloadConfig,
 };
 use super::error::TargetError;
 use super::known::{read_known, regex_at};
 use super::source_text::{SourceText, list, nearest};
+use super::template::UnknownPlaceholder;
 use super::{
-    CLIENTS_MAX, Check, Client, NODES_MAX, Node, Program, Target, TargetCode, client_facts,
-    is_word, node_facts,
+    CLIENTS_MAX, Cast, Check, Choice, Client, List, NODES_MAX, Node, Program, Stop, Target,
+    TargetCode, is_word,
 };
 
 type Result<T> = std::result::Result<T, TargetError>;
@@ -57,6 +59,7 @@ impl<'a> RunConfig<'a> {
         ];
         let others = [
             ("health", span(&config.health)),
+            ("stop", span(&config.stop)),
             ("warp", span(&config.warp)),
         ];
         let missing: Vec<&str> = needed
@@ -75,60 +78,176 @@ impl<'a> RunConfig<'a> {
         Err(source.error(span, problem, Some(hint)).into())
     }
 
-    /// The target, once all that costs nothing is checked; only then its code is resolved.
-    pub fn target(&self, code: impl FnOnce() -> Result<TargetCode>, dir: &Path) -> Result<Target> {
-        let nodes = self.nodes()?;
+    /// The target, once all that costs nothing is checked; only then its code is resolved, and
+    /// with it the sources of its workload compiled.
+    pub fn target(
+        &self,
+        choice: &Choice,
+        dir: &Path,
+        code: impl FnOnce(Option<&Path>) -> Result<(TargetCode, Vec<PathBuf>)>,
+    ) -> Result<Target> {
+        let (workload, kind) = self.kind(choice)?;
+        let nodes = self.nodes(choice, kind)?;
         let ports = self.ports()?;
-        let clients = self.clients(&nodes)?;
-        let ready = self.check(self.ready, &ports, READY_WITHIN_MS)?;
+        let mut settings = self.node.settings.clone();
+        settings.extend(kind.settings.clone());
+        let lists = self.node.lists.iter().map(|(name, list)| {
+            let (item, join) = (list.item.clone(), list.join.clone());
+            (name.clone(), List { item, join })
+        });
+        let clients = self.clients(&nodes, kind)?;
+        let cast = Cast {
+            nodes,
+            clients,
+            ports,
+            settings,
+            lists: lists.collect(),
+            workload,
+        };
+        let ready = self.check(self.ready, &cast.ports, READY_WITHIN_MS)?;
+        let health_config = self
+            .config
+            .health
+            .as_ref()
+            .map_or(self.ready, Spanned::get_ref);
         let health = match &self.config.health {
-            Some(health) => self.check(health.get_ref(), &ports, HEALTH_WITHIN_MS)?,
+            Some(health) => self.check(health.get_ref(), &cast.ports, HEALTH_WITHIN_MS)?,
             None => ready.clone(),
         };
         let log_line = self.log_line()?;
         let warp_max = self.warp_max()?;
         let known = read_known(&dir.join("known"))?;
-        self.check_templates(&nodes, &clients, &ports)?;
+        let mut args = self.workload.args.clone();
+        args.extend(kind.args.clone());
+        self.check_templates(&cast, &args)?;
         self.check_file_paths()?;
+        let stop = self.config.stop.as_ref().map(Spanned::get_ref);
+        let (code, classpath) = code(self.workload_source(dir)?.as_deref())?;
         Ok(Target {
-            code: code()?,
-            nodes,
+            code,
+            cast,
             node: Program {
+                classpath: Vec::new(),
                 main: self.node.main.clone(),
                 args: self.node.args.clone(),
                 jvm: self.node.jvm.clone(),
                 env: self.node.env.clone(),
+                files: self.node.files.clone(),
             },
-            files: self.node.files.clone(),
-            ports,
             ready,
             health,
+            single_roles: health_config.single.clone(),
             log_line,
             workload: Program {
+                classpath,
                 main: self.workload.main.clone(),
-                args: self.workload.args.clone(),
+                args,
                 jvm: self.workload.jvm.clone(),
                 env: self.workload.env.clone(),
+                files: self.workload.files.clone(),
             },
-            clients,
+            finale: self.workload.finale,
+            late_ms: kind.late_ms,
+            stop: stop.map(|stop| Stop {
+                order: stop.order.clone(),
+                within_ms: *stop.within_ms.get_ref(),
+            }),
             warp_max,
             known,
         })
+    }
+
+    /// The workload that is asked for, with its name.
+    fn kind(&self, choice: &Choice) -> Result<(String, &'a KindConfig)> {
+        let kinds = &self.workload.kinds;
+        let known: Vec<&String> = kinds.keys().collect();
+        let default = self.workload.default.as_ref();
+        if let Some(name) = &choice.workload {
+            return match kinds.get(name) {
+                Some(kind) => Ok((name.clone(), kind.get_ref())),
+                None => Err(TargetError::NoWorkload {
+                    target: self.config.name.get_ref().clone(),
+                    name: name.clone(),
+                    known: match known.is_empty() {
+                        true => "it has only one".into(),
+                        false => format!("known are {}", list(&known)),
+                    },
+                }),
+            };
+        }
+        match (default, known.first()) {
+            (Some(name), _) => match kinds.get(name.get_ref()) {
+                Some(kind) => Ok((name.get_ref().clone(), kind.get_ref())),
+                None => {
+                    let problem = format!("there is no `workload.kinds.{}`", name.get_ref());
+                    self.fail(name, problem)
+                }
+            },
+            (None, Some(first)) => Ok(((*first).clone(), kinds[*first].get_ref())),
+            (None, None) => {
+                static ONLY: LazyLock<KindConfig> = LazyLock::new(KindConfig::default);
+                Ok((String::new(), &ONLY))
+            }
+        }
+    }
+
+    /// The folder of the workload's sources.
+    fn workload_source(&self, dir: &Path) -> Result<Option<PathBuf>> {
+        let Some(java) = &self.workload.java else {
+            return Ok(None);
+        };
+        let folder = dir.join(java.get_ref());
+        match folder.is_dir() {
+            true => Ok(Some(folder)),
+            false => self.fail(java, format!("there is no folder {}", folder.display())),
+        }
     }
 
     fn fail<T, V>(&self, at: &Spanned<V>, problem: impl Into<String>) -> Result<T> {
         Err(self.source.error(at.span(), problem, None).into())
     }
 
-    fn nodes(&self) -> Result<Vec<Node>> {
+    fn nodes(&self, choice: &Choice, kind: &KindConfig) -> Result<Vec<Node>> {
         let names = &self.node.names;
-        let count = names.get_ref().len();
-        if count == 0 || count > NODES_MAX {
+        let given = names.get_ref().len();
+        if given == 0 || given > NODES_MAX {
             return self.fail(
                 names,
-                format!("expected 1 to {NODES_MAX} names, found {count}"),
+                format!("expected 1 to {NODES_MAX} names, found {given}"),
             );
         }
+        let count = match (choice.nodes, &kind.nodes, &self.node.count) {
+            (Some(asked), _, _) if asked == 0 || asked as usize > given => {
+                return Err(TargetError::NodeCount {
+                    target: self.config.name.get_ref().clone(),
+                    asked,
+                    most: given,
+                });
+            }
+            (Some(asked), _, _) => asked as usize,
+            (None, Some(count), _) | (None, None, Some(count)) => {
+                let wanted = *count.get_ref() as usize;
+                if wanted == 0 || wanted > given {
+                    let problem = format!("expected 1 to {given}, as many as there are names");
+                    return self.fail(count, problem);
+                }
+                wanted
+            }
+            (None, None, None) => given,
+        };
+        let lists = [&kind.late, &kind.joining];
+        for named in lists.into_iter().flatten() {
+            if let Some(odd) = named
+                .get_ref()
+                .iter()
+                .find(|n| !names.get_ref().contains(n))
+            {
+                return self.fail(named, format!("no node is named `{odd}`"));
+            }
+        }
+        let is_in = |list: &Option<Spanned<Vec<String>>>, name: &String| {
+            list.as_ref().is_some_and(|l| l.get_ref().contains(name))
+        };
         let mut nodes: Vec<Node> = Vec::new();
         for (i, name) in names.get_ref().iter().enumerate() {
             if !is_word(name) {
@@ -138,18 +257,20 @@ impl<'a> RunConfig<'a> {
             if nodes.iter().any(|node| node.name == *name) {
                 return self.fail(names, format!("two nodes are named `{name}`"));
             }
-            let addr = Ipv4Addr::new(127, 0, 0, i as u8 + 1);
             nodes.push(Node {
                 name: name.clone(),
                 index: i + 1,
-                addr,
+                addr: Ipv4Addr::new(127, 0, 0, i as u8 + 1),
+                late: is_in(&kind.late, name),
+                joining: is_in(&kind.joining, name),
             });
         }
+        nodes.truncate(count);
         Ok(nodes)
     }
 
-    fn clients(&self, nodes: &[Node]) -> Result<Vec<Client>> {
-        let count = match &self.workload.clients {
+    fn clients(&self, nodes: &[Node], kind: &KindConfig) -> Result<Vec<Client>> {
+        let count = match kind.clients.as_ref().or(self.workload.clients.as_ref()) {
             Some(clients) if !(1..=CLIENTS_MAX).contains(clients.get_ref()) => {
                 let problem = format!("expected 1 to {CLIENTS_MAX}, found {}", clients.get_ref());
                 return self.fail(clients, problem);
@@ -208,20 +329,30 @@ impl<'a> RunConfig<'a> {
             }
             given => given.as_ref().map_or(default_ms, |given| *given.get_ref()),
         };
+        let role = match &probe.role {
+            None => None,
+            Some(text) => Some(self.pattern(text, &["role"])?),
+        };
         Ok(Check {
             port: *port,
             send: probe.send.clone(),
             expect: regex_at(self.source, &probe.expect)?,
+            whole: probe.whole,
             within_ms,
+            role,
         })
     }
 
     fn log_line(&self) -> Result<regex::Regex> {
-        let line = &self.log.line;
-        let regex = regex_at(self.source, line)?;
-        for wanted in LOG_GROUPS {
-            if !regex.capture_names().flatten().any(|name| name == wanted) {
-                return self.fail(line, format!("the group `(?<{wanted}>...)` is missing"));
+        self.pattern(&self.log.line, &LOG_GROUPS)
+    }
+
+    /// A regular expression that must have these groups.
+    fn pattern(&self, text: &Spanned<String>, groups: &[&str]) -> Result<regex::Regex> {
+        let regex = regex_at(self.source, text)?;
+        for wanted in groups {
+            if !regex.capture_names().flatten().any(|name| name == *wanted) {
+                return self.fail(text, format!("the group `(?<{wanted}>...)` is missing"));
             }
         }
         Ok(regex)
@@ -240,40 +371,35 @@ impl<'a> RunConfig<'a> {
     }
 
     /// Renders everything once, so that a bad placeholder shows before the first trial.
-    fn check_templates(
-        &self,
-        nodes: &[Node],
-        clients: &[Client],
-        ports: &BTreeMap<String, u16>,
-    ) -> Result<()> {
+    fn check_templates(&self, cast: &Cast, client_args: &[String]) -> Result<()> {
+        let unknown = |unknown: UnknownPlaceholder| -> TargetError {
+            let at = format!("{{{}}}", unknown.name);
+            let error = self.source.error_at_text(&at, unknown.to_string(), None);
+            error.into()
+        };
         let place = Path::new("");
-        let of_node = node_facts(nodes, ports, &nodes[0], place, 0);
-        let of_client = client_facts(nodes, ports, &clients[0], place, 0);
+        let of_node = cast.node_facts(&cast.nodes[0], place, 0).map_err(unknown)?;
+        let of_client = cast.client_facts(&cast.clients[0], place, 0);
         let (node, workload) = (self.node, self.workload);
         let node_texts = node.args.iter().chain(&node.jvm).chain(node.env.values());
         let node_texts = node_texts.chain(node.files.values());
-        let client_texts = workload.args.iter().chain(&workload.jvm);
+        let client_texts = client_args.iter().chain(&workload.jvm);
         let client_texts = client_texts.chain(workload.env.values());
+        let client_texts = client_texts.chain(workload.files.values());
         let texts = node_texts.map(|text| (text, &of_node));
         for (text, facts) in texts.chain(client_texts.map(|text| (text, &of_client))) {
-            if let Err(unknown) = facts.render(text) {
-                let at = format!("{{{}}}", unknown.name);
-                return Err(self
-                    .source
-                    .error_at_text(&at, unknown.to_string(), None)
-                    .into());
-            }
+            facts.render(text).map_err(unknown)?;
         }
         Ok(())
     }
 
     fn check_file_paths(&self) -> Result<()> {
-        for path in self.node.files.keys() {
+        for path in self.node.files.keys().chain(self.workload.files.keys()) {
             let stays = Path::new(path)
                 .components()
                 .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
             if !stays {
-                let problem = format!("the file `{path}` would lie outside the node's folder");
+                let problem = format!("the file `{path}` would lie outside its process's folder");
                 return Err(self.source.error_at_text(path, problem, None).into());
             }
         }

@@ -1,10 +1,11 @@
 //! `client`: progress per client and node (Legolas §5.3, differential observability).
 //!
-//! Rules, each after `effects.rs` has said what the fault explains:
+//! Judged is the workload; how clients fare in the finale is for `recovery` to say, but for wrong
+//! answers. Rules, each after `effects.rs` has said what the fault explains:
 //! - **stuck**: an operation was invoked and never ended, its client lived until the deadline (or
 //!   until the lab stopped it), and for longer than `patience`, and at least a real second,
 //!   nothing excused it. A client that merely begins nothing more is not called stuck: it may
-//!   sleep.
+//!   sleep. Nor is one that was promised to be told of a change that never came.
 //! - **no progress**: the last operations of their kinds in one phase of one client all failed or
 //!   timed out, at least three of them (two once recovery began, when all is healed), none of
 //!   them excused. A few failures around the fault are fine, and so is anything that succeeds
@@ -25,7 +26,7 @@ use temblor_model::history::{Baseline, History};
 use temblor_model::op::OpEvent;
 
 use super::{Checker, conclude};
-use crate::effects::{Effects, stage_us};
+use crate::effects::{Effects, awaited, stage_us};
 use crate::ops::{Span, spans};
 use crate::template::normalise;
 
@@ -36,7 +37,7 @@ const FAILURES_HEALED: usize = 2;
 /// Time-outs that are no accident when nothing is left to settle.
 const LATE_TIMEOUTS: usize = 2;
 /// Least waiting that counts as stuck, real microseconds: a loaded machine stops for a while.
-const LEAST_STUCK_US: u64 = 1_000_000;
+pub(super) const LEAST_STUCK_US: u64 = 1_000_000;
 
 /// See the module.
 pub struct Client;
@@ -72,6 +73,7 @@ pub(super) struct Stuck<'a> {
     op: &'a str,
     since_us: u64,
     waited_us: u64,
+    until_us: u64,
 }
 
 /// Operations without excuse that never end, for the checkers that explain them.
@@ -80,6 +82,11 @@ pub(super) fn stuck<'a>(history: &'a History, baseline: Option<&Baseline>) -> Ve
 }
 
 impl Stuck<'_> {
+    /// From when to when it waited without an excuse.
+    pub(super) fn unexcused(&self) -> (u64, u64) {
+        (self.until_us - self.waited_us, self.until_us)
+    }
+
     fn symptom(&self, effects: &Effects) -> Symptom {
         let (op, phase, client, node) = (self.op, self.phase, self.client, self.node);
         let role = effects.role(node);
@@ -97,10 +104,18 @@ impl Stuck<'_> {
 }
 
 /// Failures told in full, per symptom.
-const DETAILS: usize = 4;
+pub(super) const DETAILS: usize = 4;
+
+/// The phase in which clients look at what is left.
+const FINALE: &str = "finale";
+
+/// Whether an operation belongs to the finale; `finale_us` is when that stage began.
+pub(super) fn in_finale(span: &Span<'_>, finale_us: Option<u64>) -> bool {
+    span.phase == FINALE || finale_us.is_some_and(|at| span.began_us >= at)
+}
 
 /// A failure, for people.
-fn told(span: &Span<'_>) -> String {
+pub(super) fn told(span: &Span<'_>) -> String {
     let (client, node, op) = (span.client, span.node, span.op);
     let end = span.end.as_ref();
     let how = end.map_or(String::new(), |end| format!("{:?}", end.ev));
@@ -123,14 +138,18 @@ struct ClientEnd {
 
 impl<'a> Trial<'a> {
     fn new(history: &'a History, baseline: Option<&Baseline>) -> Trial<'a> {
+        let finale_us = stage_us(history, Stage::Finale);
         let deadline = history.events.iter().find_map(|event| {
             let is = matches!(event.what, What::Deadline { .. });
-            is.then_some(event.at_us)
+            let in_workload = finale_us.is_none_or(|finale| event.at_us < finale);
+            (is && in_workload).then_some(event.at_us)
         });
+        let mut spans = awaited(history);
+        spans.retain(|span| !in_finale(span, finale_us));
         Trial {
             history,
             effects: Effects::of(history, baseline),
-            spans: spans(history),
+            spans,
             deadline_us: deadline,
         }
     }
@@ -169,7 +188,7 @@ impl<'a> Trial<'a> {
     }
 
     fn wrong(&self) -> Vec<Symptom> {
-        let wrong = self.spans.iter().filter_map(|span| {
+        let wrong = spans(self.history).into_iter().filter_map(|span| {
             let end = span.end.as_ref().filter(|e| e.ev == OpEvent::Wrong)?;
             let (op, phase, error) = (span.op, span.phase, end.error.unwrap_or("no reason given"));
             Some(Symptom {
@@ -202,6 +221,7 @@ impl<'a> Trial<'a> {
             op: span.op,
             since_us,
             waited_us,
+            until_us,
         })
     }
 

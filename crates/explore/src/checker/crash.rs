@@ -1,17 +1,22 @@
-//! `crash`: a node ended by itself, or did not come back.
+//! `crash`: a node ended by itself, or its JVM broke.
 //!
 //! Rules:
 //! - An exit that the plan or the lab's stop caused is expected, as is any exit in the last stage.
 //! - Stopping on an injected exception is a proper reaction (fail-stop): it passes when the exit
 //!   follows the throw on the same node within `grace`, the node's log shows the exception, and
-//!   the node is ready again after its restart. If nobody started it again, nobody can tell.
-//! - Any other exit before the last stage fails, whatever its code.
-//! - A node that was started and is neither ready nor gone when the lab stops fails, if it had
-//!   twice the longest time to readiness after the last delay or pause was over. One that had
-//!   less time is unknown.
-//! - A node that was ready, lives, and says after healing and the recovery window that it does not
-//!   serve fails, under the same condition.
+//!   somebody started the node again (whether it then serves is for `recovery` to say). If nobody
+//!   did, nobody can tell.
+//! - Stopping when the plan damaged the node's files may be right, too: unknown.
+//! - A node that somebody outside the trial ended (SIGKILL, SIGTERM, and no trouble of the JVM in
+//!   its log) is unknown: the machine may have run out of memory.
+//! - Any other exit before the last stage fails, whatever its code or signal.
+//! - A JVM that reports a fatal error of its own or an `OutOfMemoryError` in the log fails even if
+//!   it lives on, unless the plan injected that error. No more native threads is the machine's
+//!   limit: unknown.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use temblor_model::bug::{Judgement, Symptom};
 use temblor_model::event::{Event, Stage, What};
 use temblor_model::history::{Baseline, History};
@@ -43,8 +48,7 @@ impl Checker for Crash {
         for life in trial.effects.lives.clone() {
             match &life.exit {
                 Some(exit) if exit.at_us < trial.stopping_us => trial.exited(&life, exit),
-                _ if life.ready_us.is_none() => trial.never_ready(&life),
-                _ => trial.serves_again(&life),
+                _ => trial.lives_on(&life),
             }
         }
         conclude(self.name(), trial.symptoms, &trial.reasons)
@@ -77,7 +81,21 @@ impl Trial<'_> {
             }
             return;
         }
-        let how = how(exit);
+        let trouble = self.jvm_trouble(life, self.stopping_us);
+        let node = &life.node;
+        if trouble.is_none() && matches!(exit.signal, Some(SIGKILL | SIGTERM)) {
+            let how = how(exit);
+            let reason = format!("{node} was ended from outside ({how}): is there memory enough?");
+            self.reasons.push(reason);
+            return;
+        }
+        if self.files_damaged(life) {
+            let reason = format!("{node} exited when its files were damaged: it may be right to");
+            self.reasons.push(reason);
+            return;
+        }
+        let cause = trouble.map_or(String::new(), |t| format!(", {}", t.kind.words()));
+        let how = how(exit) + &cause;
         let again = match (life.ordinal, life.ready_us) {
             (0, Some(_)) => "",
             (0, None) => " before it was ready",
@@ -94,7 +112,7 @@ impl Trial<'_> {
 
     /// An injected crash that the lab saw as an ordinary exit.
     fn killed_by_plan(&self, life: &Life, exit: &Exit) -> bool {
-        exit.signal == Some(9)
+        exit.signal == Some(SIGKILL)
             && self
                 .faults_in(life, exit)
                 .any(|injected| injected.fault == Fault::Crash)
@@ -143,66 +161,58 @@ impl Trial<'_> {
         lives.filter(move |l| l.node == node && l.ordinal > ordinal)
     }
 
-    /// Started, neither ready nor gone by itself.
-    fn never_ready(&mut self, life: &Life) {
-        let busy = self.effects.injected.iter().map(|i| i.until_us);
-        let since = busy.fold(life.started_us, u64::max);
-        let waited_ms = self.effects.stop_us.saturating_sub(since) / 1_000;
-        let again = if life.ordinal > 0 {
-            " again after its restart"
-        } else {
-            ""
+    /// A JVM may break without ending at once.
+    fn lives_on(&mut self, life: &Life) {
+        let Some(trouble) = self.jvm_trouble(life, self.stopping_us) else {
+            return;
         };
-        let node = &life.node;
-        if waited_ms < 2 * self.effects.ready_ms {
-            self.reasons.push(format!(
-                "{node} was not ready{again}, but had only {waited_ms} ms for it"
-            ));
+        let (role, node) = (self.effects.role(&life.node), &life.node);
+        if trouble.kind == Trouble::Threads {
+            let reason = format!("{node} could not start threads: the machine's limit, maybe");
+            self.reasons.push(reason);
             return;
         }
-        let role = self.effects.role(node);
-        self.fail(
-            format!("{role} did not come up: never ready{again}"),
-            life,
-            self.effects.stop_us,
-            format!("{node} was never ready{again}: {waited_ms} ms were not enough"),
-        );
+        let (said, at_us) = (trouble.said, trouble.at_us);
+        let summary = format!("{role} broke: {}", trouble.kind.words());
+        self.fail(summary, life, at_us, format!("{node}: {said}"));
     }
 
-    /// Ready once; the last it said of itself, when everything was healed, must be that it serves.
-    fn serves_again(&mut self, life: &Life) {
-        let Some(healed_us) = stage_us(self.history, Stage::Recovery) else {
-            return;
+    /// What the JVM of this process says of itself before `until_us`.
+    fn jvm_trouble(&self, life: &Life, until_us: u64) -> Option<JvmTrouble> {
+        let until_us = life.exit.as_ref().map_or(until_us, |exit| {
+            until_us.min(exit.at_us.saturating_add(LAST_LINES_US))
+        });
+        let lines = log_lines(&self.history.events, life, until_us);
+        lines
+            .flat_map(|(at_us, _, message, more)| {
+                let texts = std::iter::once(message).chain(more);
+                texts.map(move |text| (at_us, text))
+            })
+            .find_map(|(at_us, text)| {
+                let kind = Trouble::of(text).filter(|_| !self.is_injected_error(life, text))?;
+                Some(JvmTrouble {
+                    kind,
+                    said: text.clone(),
+                    at_us,
+                })
+            })
+    }
+
+    /// Errors can be injected like any exception.
+    fn is_injected_error(&self, life: &Life, text: &str) -> bool {
+        let thrown = |injected: &Injected| {
+            let on_node = injected.node.as_deref() == Some(&life.node);
+            on_node
+                && matches!(&injected.fault, Fault::Throw { exception } if text.contains(exception))
         };
-        let said = self
-            .history
-            .events
-            .iter()
-            .rev()
-            .find_map(|event| match &event.what {
-                What::Health { node, ok, answer } if *node == life.node => {
-                    (event.at_us >= healed_us).then_some((*ok, answer))
-                }
-                _ => None,
-            });
-        let Some((false, answer)) = said else { return };
-        let busy = self.effects.injected.iter().map(|i| i.until_us);
-        let since = busy.fold(healed_us, u64::max);
-        let waited_ms = self.effects.stop_us.saturating_sub(since) / 1_000;
-        let node = &life.node;
-        if waited_ms < 2 * self.effects.ready_ms {
-            self.reasons.push(format!(
-                "{node} did not serve again, but had only {waited_ms} ms for it"
-            ));
-            return;
-        }
-        let role = self.effects.role(node);
-        self.fail(
-            format!("{role} does not serve again after everything was healed"),
-            life,
-            self.effects.stop_us,
-            format!("{node} still says after {waited_ms} ms: {answer}"),
-        );
+        text.contains(MARK) || self.effects.injected.iter().any(thrown)
+    }
+
+    fn files_damaged(&self, life: &Life) -> bool {
+        let damages =
+            |fault: &Fault| matches!(fault, Fault::Corrupt { node, .. } if *node == life.node);
+        let mut injected = self.effects.injected.iter();
+        injected.any(|i| damages(&i.fault))
     }
 
     fn fail(&mut self, summary: String, life: &Life, at_us: u64, what: String) {
@@ -217,54 +227,147 @@ impl Trial<'_> {
     }
 }
 
+/// What the JVM says of itself.
+struct JvmTrouble {
+    kind: Trouble,
+    said: String,
+    at_us: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    Fatal,
+    Memory,
+    Threads,
+}
+
+impl Trouble {
+    fn of(text: &str) -> Option<Trouble> {
+        let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        if says(&[
+            "A fatal error has been detected by the Java Runtime",
+            "insufficient memory for the Java Runtime",
+            "# Problematic frame:",
+        ]) || text.contains("hs_err_pid") && text.starts_with("# ")
+        {
+            Some(Trouble::Fatal)
+        } else if says(&[
+            "unable to create native thread",
+            "unable to create new native",
+        ]) {
+            Some(Trouble::Threads)
+        } else if says(&["java.lang.OutOfMemoryError"]) {
+            Some(Trouble::Memory)
+        } else {
+            None
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Trouble::Fatal => "a fatal error of the JVM",
+            Trouble::Memory => "out of memory",
+            Trouble::Threads => "out of threads",
+        }
+    }
+}
+
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
+
+/// A process's last lines are read a little after its end is seen, real microseconds.
+const LAST_LINES_US: u64 = 500_000;
+
 fn how(exit: &Exit) -> String {
+    // A shell between the lab and the JVM tells signals this way.
+    let shell = |code: i32| code.checked_sub(128).and_then(signal_name);
     match (exit.code, exit.signal) {
-        (_, Some(signal)) => format!("signal {signal}"),
-        (Some(code), None) => format!("code {code}"),
+        (_, Some(signal)) => match signal_name(signal) {
+            Some(name) => format!("signal {signal} ({name})"),
+            None => format!("signal {signal}"),
+        },
+        (Some(code), None) => match shell(code) {
+            Some(name) => format!("code {code} ({name})"),
+            None => format!("code {code}"),
+        },
         (None, None) => "unknown status".into(),
     }
 }
 
-/// The last lines of a process's log, for people.
-fn last_words(events: &[Event], life: &Life, until_us: u64) -> Vec<String> {
-    const LINES: usize = 5;
-    let said = events.iter().rev().filter_map(|event| match &event.what {
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        SIGKILL => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        SIGTERM => "SIGTERM",
+        31 => "SIGSYS",
+        _ => return None,
+    })
+}
+
+/// Log lines of one process: when, level, message, what followed.
+fn log_lines<'e>(
+    events: &'e [Event],
+    life: &'e Life,
+    until_us: u64,
+) -> impl DoubleEndedIterator<Item = (u64, &'e str, &'e String, &'e [String])> {
+    let of_life = move |at_us: u64| at_us >= life.started_us && at_us <= until_us;
+    events.iter().filter_map(move |event| match &event.what {
         What::Log {
             node,
             level,
             message,
+            more,
             ..
-        } if *node == life.node && event.at_us <= until_us && event.at_us >= life.started_us => {
-            Some(format!("{level} {message}"))
+        } if *node == life.node && of_life(event.at_us) => {
+            Some((event.at_us, level.as_str(), message, more.as_slice()))
         }
         _ => None,
-    });
-    let mut lines: Vec<String> = said.take(LINES).collect();
+    })
+}
+
+/// What a node says when it gives up.
+static GIVES_UP: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)\babort(?:s|ed|ing)?\b|\bfatal\b|\bhalt(?:s|ed|ing)?\b|\bexiting\b")
+        .expect("the pattern is constant")
+});
+
+/// Why it ended, by its own words if it has any, and the last lines of its log: for people.
+fn last_words(events: &[Event], life: &Life, until_us: u64) -> Vec<String> {
+    const LINES: usize = 5;
+    let line = |level: &str, message: &str| format!("{level} {message}");
+    let gives_up = |level: &str, message: &str| level == "FATAL" || GIVES_UP.is_match(message);
+    let all = || log_lines(events, life, until_us);
+    let mut lines: Vec<String> = all()
+        .rev()
+        .take(LINES)
+        .map(|(_, level, message, _)| line(level, message))
+        .collect();
     lines.reverse();
+    let why = all().find(|(_, level, message, _)| gives_up(level, message));
+    if let Some(why) = why.map(|(_, level, message, _)| line(level, message))
+        && !lines.contains(&why)
+    {
+        lines.insert(0, why);
+    }
     lines
 }
 
 #[cfg(test)]
 mod tests {
-    use temblor_model::bug::Verdict;
-
     use super::*;
-    use crate::scripted::{baseline, history};
+    use crate::scripted::{self, baseline, history};
 
-    /// `pass`, `unknown`, or the summaries.
     #[track_caller]
     fn check(script: &str, expected: &[&str]) {
-        let judgement = Crash.judge(&history(script), Some(&baseline()));
-        let said: Vec<&str> = match judgement.verdict {
-            Verdict::Pass => vec!["pass"],
-            Verdict::Unknown => vec!["unknown"],
-            Verdict::Fail => judgement
-                .symptoms
-                .iter()
-                .map(|s| s.summary.as_str())
-                .collect(),
-        };
-        assert_eq!(said, expected, "{judgement:#?}");
+        scripted::check(&Crash, script, expected);
     }
 
     #[test]
@@ -289,30 +392,12 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_serve_after_healing_fails_if_it_had_the_time() {
-        let fault = "up\n 300 fired n1 t throw java.io.IOException\n 900 stage recovery";
-        let said = "another node does not serve again after everything was healed";
-        for (end, expected) in [
-            ("60000 health n3 bad\n 60001 stage stop", said),
-            ("60000 health n3 ok\n 60001 stage stop", "pass"),
-            ("901 health n3 bad\n 902 stage stop", "unknown"),
-        ] {
-            check(&format!("{fault}\n {end}"), &[expected]);
-        }
-        // What it said before the healing does not count.
-        check(
-            "up\n 300 fired n1 t throw java.io.IOException\n 800 health n3 bad\n \
-             900 stage recovery\n 60001 stage stop",
-            &["pass"],
-        );
-    }
-
-    #[test]
     fn a_node_that_exits_by_itself_fails_whatever_its_code() {
         for (how, said) in [
             ("code 0", "code 0"),
             ("code 1", "code 1"),
-            ("signal 11", "signal 11"),
+            ("signal 11", "signal 11 (SIGSEGV)"),
+            ("code 139", "code 139 (SIGSEGV)"),
         ] {
             let script =
                 format!("up\n 300 fired n1 t delay 100\n 500 exit n2 {how}\n 3000 stage stop");
@@ -364,38 +449,79 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_come_back_fails() {
+    fn a_node_that_exits_again_when_it_is_started_fails() {
         let crash = "up\n 300 fired n1 t crash\n 301 kill n1\n 900 stage heal\n 901 start n1\n";
-        check(
-            &format!("{crash} 3000 stage stop\n 3001 kill n1"),
-            &["the faulted node did not come up: never ready again after its restart"],
-        );
         check(
             &format!("{crash} 950 exit n1 code 3\n 3000 stage stop"),
             &["the faulted node exited by itself: code 3 before it was ready again"],
         );
+        // One that never gets ready is `recovery`'s to judge.
         check(
-            &format!("{THROW}{SHOWN} 901 start n1\n 3000 stage stop"),
-            &["the faulted node did not come up: never ready again after its restart"],
+            &format!("{crash} 3000 stage stop\n 3001 kill n1"),
+            &["pass"],
         );
     }
 
     #[test]
-    fn a_node_that_had_no_time_to_come_back_is_unknown() {
-        check(
-            "up\n 300 fired n1 t crash\n 301 kill n1\n 901 start n1\n 1000 stage stop",
-            &["unknown"],
-        );
-        check(
-            "0 start n1\n 50 fired n1 t delay 60000\n 5000 stage stop",
-            &["unknown"],
-        );
+    fn a_node_ended_from_outside_is_unknown() {
+        for how in ["signal 9", "signal 15"] {
+            check(
+                &format!("up\n 500 exit n2 {how}\n 900 stage stop"),
+                &["unknown"],
+            );
+        }
+    }
+
+    const OUT_OF_MEMORY: &str =
+        " 450 log n2 ERROR x.Pool t: failed // java.lang.OutOfMemoryError: Java heap space\n";
+
+    #[test]
+    fn a_jvm_that_breaks_fails_with_or_without_an_exit() {
+        let fatal = " 450 log n2  stdout t: # // \
+                     # A fatal error has been detected by the Java Runtime Environment:\n";
+        for (log, exit, said) in [
+            (
+                fatal,
+                " 500 exit n2 signal 6\n",
+                "a node exited by itself: signal 6 (SIGABRT), a fatal error of the JVM",
+            ),
+            (fatal, "", "a node broke: a fatal error of the JVM"),
+            (
+                OUT_OF_MEMORY,
+                " 500 exit n2 signal 9\n",
+                "a node exited by itself: signal 9 (SIGKILL), out of memory",
+            ),
+            (OUT_OF_MEMORY, "", "a node broke: out of memory"),
+        ] {
+            check(&format!("up\n{log}{exit} 900 stage stop"), &[said]);
+        }
     }
 
     #[test]
-    fn a_node_that_cannot_join_at_all_fails() {
-        let script = "0 start n1\n 0 start n2\n 100 ready n1\n\
-         60 fired n1 t throw java.io.IOException\n 5000 stage stop";
-        check(script, &["another node did not come up: never ready"]);
+    fn an_injected_error_and_settings_that_name_one_pass() {
+        let throw = "up\n 300 fired n2 t throw java.lang.OutOfMemoryError\n";
+        check(&format!("{throw}{OUT_OF_MEMORY} 900 stage stop"), &["pass"]);
+        let option = " 200 log n2 INFO x.Env t: -XX:+HeapDumpOnOutOfMemoryError\n";
+        check(&format!("up\n{option} 900 stage stop"), &["pass"]);
+    }
+
+    #[test]
+    fn too_many_threads_are_the_machines_limit() {
+        let threads = OUT_OF_MEMORY.replace("Java heap space", "unable to create native thread");
+        check(&format!("up\n{threads} 900 stage stop"), &["unknown"]);
+    }
+
+    #[test]
+    fn why_a_node_gave_up_comes_before_its_last_words() {
+        let why = " 310 log n2 ERROR x.Server t: ABORTING: the journal is gone\n";
+        let rest: String = (0..9)
+            .map(|k| format!(" {} log n2 INFO x.Hook t: closing {k}\n", 320 + k))
+            .collect();
+        let script = format!("up\n{why}{rest} 500 exit n2 code 1\n 900 stage stop");
+        let judgement = Crash.judge(&history(&script), Some(&baseline()));
+        let detail = &judgement.symptoms[0].detail;
+        assert_eq!(detail.len(), 7, "{detail:?}");
+        assert_eq!(detail[1], "ERROR ABORTING: the journal is gone");
+        assert_eq!(detail[6], "INFO closing 8");
     }
 }

@@ -9,6 +9,15 @@
 //!   waits behind it, as long as only the faulted node's clients notice. When clients of *other*
 //!   nodes wait or time out meanwhile, the slow call holds a lock it should not hold (Legolas
 //!   fig. 1, Sieve fig. 1): that fails. One dump taken during the delay is enough for it.
+//! - A thread that waits for no lock, but for something that nobody does (a queue, a latch, a
+//!   thread's end), fails nothing: most threads of a healthy node wait like that. Where an
+//!   operation is stuck, those are told that stood at the same place in all dumps of its node (two
+//!   at least) and that no other node has: with the symptoms, or as an observation without any.
+//!
+//! How long a thread waits is told in virtual time, from the first dump that shows it (or from the
+//! beginning of its delay) to the last.
+
+use std::collections::BTreeSet;
 
 use temblor_model::bug::{Judgement, Symptom};
 use temblor_model::event::What;
@@ -16,11 +25,16 @@ use temblor_model::history::{Baseline, History};
 use temblor_model::op::OpEvent;
 use temblor_model::plan::Fault;
 
-use super::{Checker, client, conclude};
+use super::{Checker, client, conclude, observe};
 use crate::dump::{Jam, LockGraph, Thread, parse};
 use crate::effects::{Effects, Injected};
 use crate::ops::{Span, spans};
 use crate::template::normalise;
+
+/// Waiting threads that are named.
+const WAITERS: usize = 5;
+/// Threads told that wait for no lock.
+const IDLE: usize = 5;
 
 /// See the module.
 pub struct Hang;
@@ -40,9 +54,10 @@ impl Checker for Hang {
         let dumps: Vec<Dump<'_>> = dumps(history);
         let effects = Effects::of(history, baseline);
         let is_deadline = |what: &What| matches!(what, What::Deadline { .. });
+        let stuck = client::stuck(history, baseline);
         let trial = Trial {
             spans: spans(history),
-            op_stuck: !client::stuck(history, baseline).is_empty(),
+            op_stuck: !stuck.is_empty(),
             deadline: history.events.iter().any(|e| is_deadline(&e.what)),
             effects,
             dumps: &dumps,
@@ -53,9 +68,17 @@ impl Checker for Hang {
             symptoms.extend(graph.deadlocks.iter().map(|ring| deadlock(dump, ring)));
             for jam in &graph.jams {
                 if let Some(noticed) = trial.noticed(dump, jam) {
-                    symptoms.push(jammed(dump, jam, noticed));
+                    symptoms.push(trial.jammed(dump, jam, noticed));
                 }
             }
+        }
+        let nodes: BTreeSet<&str> = stuck.iter().map(|s| s.node).collect();
+        let mut idle: Vec<Symptom> = nodes.iter().filter_map(|n| trial.idle(n)).collect();
+        match symptoms.first_mut() {
+            None => return observe(self.name(), idle),
+            Some(first) => idle
+                .iter_mut()
+                .for_each(|i| first.detail.append(&mut i.detail)),
         }
         conclude(self.name(), symptoms, &[])
     }
@@ -105,6 +128,115 @@ impl Trial<'_> {
         })
     }
 
+    fn jammed(&self, dump: &Dump<'_>, jam: &Jam<'_>, noticed: String) -> Symptom {
+        let (inside, doing) = (normalise(jam.inside), normalise(jam.doing));
+        let at = if inside == doing {
+            String::new()
+        } else {
+            format!(", which is in {doing}")
+        };
+        let mut detail = vec![self.story(dump, jam), noticed];
+        let holder = jam.holder.frames.iter();
+        detail.extend(holder.map(|frame| format!("  holder at {frame}")));
+        detail.extend(jam.waiters.iter().take(WAITERS).map(|waiter| {
+            let at = waiter.outside().or(waiter.frames.first());
+            let at = at.map_or("?", String::as_str);
+            format!("  `{}` waits in {at}", waiter.name)
+        }));
+        Symptom {
+            checker: "hang".into(),
+            summary: format!(
+                "threads wait for a lock: held by `{}` inside {inside}{at}",
+                normalise(&jam.holder.name)
+            ),
+            detail,
+            at_us: dump.at_us,
+        }
+    }
+
+    /// Who waits for whom, and how long already.
+    fn story(&self, dump: &Dump<'_>, jam: &Jam<'_>) -> String {
+        let of_node = self.dumps.iter().filter(|d| d.node == dump.node);
+        let showing = of_node.filter(|d| shows(d, jam)).map(|d| d.at_us);
+        let last_us = showing.clone().max().unwrap_or(dump.at_us);
+        let delay = self.delay_of(dump, jam.holder);
+        let since_us = delay
+            .map(|delay| delay.at_us)
+            .or(showing.min())
+            .unwrap_or(dump.at_us);
+        let waited = match last_us.saturating_sub(since_us) {
+            0 => "is".into(),
+            us => format!("has been for {} (virtual)", self.effects.virtual_s(us)),
+        };
+        let mut waiters: Vec<String> = jam
+            .waiters
+            .iter()
+            .take(WAITERS)
+            .map(|w| format!("`{}`", w.name))
+            .collect();
+        if let Some(more) = jam.waiters.len().checked_sub(WAITERS).filter(|&n| n > 0) {
+            waiters.push(format!("{more} more"));
+        }
+        let wait = if jam.waiters.len() == 1 {
+            "waits"
+        } else {
+            "wait"
+        };
+        format!(
+            "{}: `{}` {waited} in {} holding a {}; {} {wait} for it",
+            dump.node,
+            jam.holder.name,
+            jam.doing,
+            jam.lock.class,
+            waiters.join(", ")
+        )
+    }
+
+    /// Threads of a node that stood at one place in all its dumps and wait for no lock, where
+    /// threads of the same place are not on other nodes.
+    fn idle(&self, node: &str) -> Option<Symptom> {
+        let own: Vec<&Dump<'_>> = self.dumps.iter().filter(|d| d.node == node).collect();
+        let (first, last) = (own.first()?, own.last()?);
+        let elsewhere = |frames: &[String]| {
+            let others = self.dumps.iter().filter(|d| d.node != node);
+            others
+                .flat_map(|d| &d.threads)
+                .any(|other| is_same_place(&other.frames, frames))
+        };
+        let stays = |thread: &Thread| {
+            let same = |t: &Thread| t.name == thread.name && t.frames == thread.frames;
+            own.iter().all(|dump| dump.threads.iter().any(same))
+        };
+        let owned = LockGraph::of(&first.threads);
+        let in_jam = |thread: &Thread| {
+            let mut waiters = owned.jams.iter().flat_map(|jam| &jam.waiters);
+            let mut rings = owned.deadlocks.iter().flatten();
+            waiters.any(|w| w.name == thread.name) || rings.any(|t| t.name == thread.name)
+        };
+        let waiting = first.threads.iter().filter(|thread| {
+            thread.state == "WAITING"
+                && thread.outside().is_some()
+                && own.len() >= 2
+                && !in_jam(thread)
+                && stays(thread)
+                && !elsewhere(&thread.frames)
+        });
+        let waited = self.effects.virtual_s(last.at_us - first.at_us);
+        let told = waiting.take(IDLE).map(|thread| {
+            let at = thread.outside().map_or("?", String::as_str);
+            let by = thread.waits_by().unwrap_or("wait");
+            let name = &thread.name;
+            format!("{node}: `{name}` has waited for {waited} (virtual) in {at}, by {by}")
+        });
+        let detail: Vec<String> = told.collect();
+        (!detail.is_empty()).then(|| Symptom {
+            checker: "hang".into(),
+            summary: "threads wait for what nobody does, behind a stuck operation".into(),
+            detail,
+            at_us: first.at_us,
+        })
+    }
+
     /// The injected delay that this thread is sleeping in.
     fn delay_of(&self, dump: &Dump<'_>, thread: &Thread) -> Option<&Injected> {
         self.effects.injected.iter().find(|i| {
@@ -127,47 +259,19 @@ impl Trial<'_> {
     }
 }
 
+/// Whether two stacks are one in code: names of lambdas differ from process to process.
+fn is_same_place(a: &[String], b: &[String]) -> bool {
+    let code = |frame: &String| frame.find("$$Lambda").unwrap_or(frame.len());
+    let same = |(a, b): (&String, &String)| a[..code(a)] == b[..code(b)];
+    a.len() == b.len() && a.iter().zip(b).all(same)
+}
+
 /// Whether a dump has the same holder and one of the same waiters.
 fn shows(dump: &Dump<'_>, jam: &Jam<'_>) -> bool {
     LockGraph::of(&dump.threads).jams.iter().any(|other| {
         let same = |t: &&Thread| jam.waiters.iter().any(|w| w.name == t.name);
         other.holder.name == jam.holder.name && other.waiters.iter().any(same)
     })
-}
-
-fn jammed(dump: &Dump<'_>, jam: &Jam<'_>, noticed: String) -> Symptom {
-    let (inside, doing) = (normalise(jam.inside), normalise(jam.doing));
-    let at = if inside == doing {
-        String::new()
-    } else {
-        format!(", which is in {doing}")
-    };
-    let count = jam.waiters.len();
-    let mut detail = vec![
-        format!(
-            "{}: {count} thread(s) wait for a {} held by `{}` ({})",
-            dump.node, jam.lock.class, jam.holder.name, jam.holder.state
-        ),
-        noticed,
-    ];
-    detail.extend(jam.holder.frames.iter().map(|f| format!("  holder at {f}")));
-    detail.extend(jam.waiters.iter().take(5).map(|w| {
-        let at = w
-            .frames
-            .iter()
-            .find(|f| !f.starts_with("j"))
-            .or(w.frames.first());
-        format!("  `{}` waits in {}", w.name, at.map_or("?", String::as_str))
-    }));
-    Symptom {
-        checker: "hang".into(),
-        summary: format!(
-            "threads wait for a lock: held by `{}` inside {inside}{at}",
-            normalise(&jam.holder.name)
-        ),
-        detail,
-        at_us: dump.at_us,
-    }
 }
 
 fn deadlock(dump: &Dump<'_>, ring: &[&Thread]) -> Symptom {
@@ -191,24 +295,21 @@ fn deadlock(dump: &Dump<'_>, ring: &[&Thread]) -> Symptom {
 
 #[cfg(test)]
 mod tests {
-    use temblor_model::bug::Verdict;
-
     use super::*;
-    use crate::scripted::{baseline, history};
+    use crate::scripted::{self, baseline, history};
 
     #[track_caller]
     fn check(script: &str, expected: &[&str]) {
-        let judgement = Hang.judge(&history(script), Some(&baseline()));
-        let said: Vec<&str> = match judgement.verdict {
-            Verdict::Pass => vec!["pass"],
-            Verdict::Unknown => vec!["unknown"],
-            Verdict::Fail => judgement
-                .symptoms
-                .iter()
-                .map(|s| s.summary.as_str())
-                .collect(),
-        };
-        assert_eq!(said, expected, "{judgement:#?}");
+        scripted::check(&Hang, script, expected);
+    }
+
+    /// All lines of detail, which may not be of a failure.
+    fn details(script: &str, warp: f64) -> Vec<String> {
+        let mut history = history(script);
+        history.warp = warp;
+        let judgement = Hang.judge(&history, Some(&baseline()));
+        let symptoms = judgement.symptoms.into_iter();
+        symptoms.flat_map(|symptom| symptom.detail).collect()
     }
 
     const JAM: &str = "threads wait for a lock: held by `sync-n<*>` inside Stuck$Store.send, \
@@ -310,5 +411,47 @@ mod tests {
             &format!("{other}{STUCK} 30001 dump n1 blocked-17.txt\n 31000 stage stop"),
             &[JAM],
         );
+    }
+
+    #[test]
+    fn a_jam_is_told_as_who_waits_for_whom_since_when() {
+        let again = " 30001 dump n1 blocked-17.txt\n 34001 dump n1 blocked-17.txt\n";
+        let told = &details(&format!("{THROW}{STUCK}{again} 35000 stage stop"), 10.0)[0];
+        assert_eq!(
+            told,
+            "n1: `sync-n2` has been for 40.0 s (virtual) in sun.nio.ch.FileDispatcherImpl.write0 \
+             holding a java.lang.Object; `writer-1`, `writer-2` wait for it"
+        );
+        let waits = " 1000 op c2 put 1 invoke\n 30300 dump n1 blocked-17.txt\n";
+        let told = &details(&format!("{DELAY}{waits} 90000 stage stop"), 1.0)[0];
+        assert!(told.contains("for 30.0 s (virtual) in"), "{told}");
+        let once = format!("{THROW}{STUCK} 30001 dump n1 blocked-17.txt\n 31000 stage stop");
+        let told = &details(&once, 1.0)[0];
+        assert!(told.starts_with("n1: `sync-n2` is in sun.nio"), "{told}");
+    }
+
+    #[test]
+    fn threads_that_wait_without_a_lock_are_told_of_the_stuck_node_only() {
+        let twice = |node: &str| {
+            format!(" 30001 dump {node} blocked-17.txt\n 32001 dump {node} blocked-17.txt\n")
+        };
+        let idle = |script: &str| {
+            let told = details(script, 1.0).into_iter();
+            told.filter(|line| line.contains("idle-3"))
+                .collect::<Vec<_>>()
+        };
+        let stop = " 35000 stage stop";
+        let said = idle(&format!("{THROW}{STUCK}{}{stop}", twice("n2")));
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with("n2: `idle-3` has waited for 2.0 s (virtual) in Stuck"));
+        // Of a node nobody waits for, of a thread that others have too, or seen only once.
+        for dumps in [
+            twice("n1"),
+            twice("n2") + " 30001 dump n3 blocked-17.txt\n",
+            " 30001 dump n2 blocked-17.txt\n".into(),
+        ] {
+            let said = idle(&format!("{THROW}{STUCK}{dumps}{stop}"));
+            assert_eq!(said, [""; 0], "{dumps}");
+        }
     }
 }

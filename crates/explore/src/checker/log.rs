@@ -1,33 +1,39 @@
 //! `log`: lines that clean runs do not print.
 //!
-//! Decision: novelty alone is weak evidence. Systems are meant to warn when something goes wrong,
-//! so a new WARN line is an *observation*: listed with the judgement, which passes. Only ERROR and
-//! worse (FATAL, SEVERE), and exceptions that end a thread, fail; and only when
-//! - the template is not among the baselines' (without a baseline nothing is novel);
-//! - a fault fired before the line was printed;
-//! - the line is not a reaction to the injected exception: neither it nor its stack trace carries
-//!   the agent's mark or, with an injected exception's class name, two of the frames of the
-//!   injection; and the thread that was hit did not print it within `grace`;
-//! - it is not about a lost, refused or timed-out connection: any fault may cost connections
-//!   (a handler that throws closes its socket, a crashed node is not there, a delayed one is
-//!   late), and the peers are right to say so.
+//! Decision: novelty alone is weak evidence. Any system prints errors on any fault, and should. So
+//! most new lines at WARN and worse are *observations*: listed with the judgement, which passes.
+//! Two kinds of lines fail, if their template is not among the baselines' (without a baseline
+//! nothing is new), a fault fired before, and the lab had not begun to stop the nodes:
+//! - **an exception that ended a thread**, unless it is, wraps or follows in the same thread from
+//!   the injected one, or the faulted node was about to exit (then `crash` judges the exit);
+//! - **an unexplained error** (ERROR, FATAL, SEVERE). Explained is what
+//!   - is a reaction to an injected exception: the line or its stack trace, causes included,
+//!     carries the agent's mark, or the exception's class name with two of the injection's frames;
+//!   - a node prints that was faulted itself (a partition faults all), while `effects.rs` excuses
+//!     its clients;
+//!   - is about a lost, refused or timed-out connection: any fault may cost connections, and the
+//!     peers are right to say so.
+//!
+//! Symptoms and observations come ranked: exceptions that ended a thread first, then by severity,
+//! then those whose logger complains in no clean run, then the closest in time to a fault.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use temblor_model::bug::{Judgement, Symptom, Verdict};
+use temblor_model::bug::{Judgement, Symptom};
 use temblor_model::event::What;
 use temblor_model::history::{Baseline, History};
 use temblor_model::plan::Fault;
 
 use super::crash::MARK;
-use super::{Checker, conclude};
-use crate::baseline::is_uncaught;
+use super::{Checker, conclude, conclude_ranked, observe};
 use crate::effects::{Effects, Injected};
-use crate::template::{severity, template};
+use crate::template::{ends_thread, normalise, severity, template};
 
-/// Observations kept per trial.
-const OBSERVATIONS: usize = 5;
+/// Symptoms, or observations, kept per trial.
+const MOST: usize = 5;
 /// Lines of a stack trace kept as detail.
 const DETAIL_LINES: usize = 12;
 
@@ -63,28 +69,61 @@ impl Checker for Log {
             return conclude(self.name(), Vec::new(), &[]);
         };
         let effects = Effects::of(history, Some(baseline));
-        let mut symptoms = Vec::new();
-        let mut observations = Vec::new();
-        for line in lines(history) {
+        let known: BTreeSet<&str> = baseline
+            .templates
+            .iter()
+            .filter_map(|t| logger(t))
+            .collect();
+        let (mut symptoms, mut observations) = (Vec::new(), Vec::new());
+        for line in lines(history).filter(Line::is_bad) {
             let template = template(line.level, line.logger, line.message);
-            if baseline.templates.contains(&template) || !line.is_bad() {
+            if baseline.templates.contains(&template) {
                 continue;
             }
-            let list = if line.is_failure() && !is_expected(&line, &effects) {
-                &mut symptoms
+            let is_new_voice = !known.contains(normalise(line.logger).as_str());
+            let told = (
+                rank(&line, is_new_voice, &effects),
+                line.symptom(&template, &effects),
+            );
+            if is_expected(&line, &effects) {
+                observations.push(told);
             } else {
-                &mut observations
-            };
-            list.push(line.symptom(&template, &effects));
+                symptoms.push(told);
+            }
         }
-        if !symptoms.is_empty() {
-            return conclude(self.name(), symptoms, &[]);
+        if symptoms.is_empty() {
+            return observe(self.name(), ranked(observations));
         }
-        let mut judgement = conclude(self.name(), observations, &[]);
-        judgement.verdict = Verdict::Pass;
-        judgement.symptoms.truncate(OBSERVATIONS);
-        judgement
+        conclude_ranked(self.name(), ranked(symptoms), &[])
     }
+}
+
+/// The smaller, the more telling: see the module.
+type Rank = (Reverse<bool>, Reverse<u8>, Reverse<bool>, u64);
+
+fn rank(line: &Line<'_>, is_new_voice: bool, effects: &Effects) -> Rank {
+    let since_us = line.since_fault_us(effects).unwrap_or(u64::MAX);
+    (
+        Reverse(line.ends_thread()),
+        Reverse(severity(line.level)),
+        Reverse(is_new_voice),
+        since_us,
+    )
+}
+
+/// In order of rank, each summary once, the most telling only.
+fn ranked(mut told: Vec<(Rank, Symptom)>) -> Vec<Symptom> {
+    told.sort_by(|a, b| (&a.0, a.1.at_us).cmp(&(&b.0, b.1.at_us)));
+    let mut seen = BTreeSet::new();
+    told.retain(|(_, symptom)| seen.insert(symptom.summary.clone()));
+    let symptoms = told.into_iter().map(|(_, symptom)| symptom);
+    symptoms.take(MOST).collect()
+}
+
+/// The logger in a template.
+fn logger(template: &str) -> Option<&str> {
+    let (_, rest) = template.split_once(' ')?;
+    rest.split_once(": ").map(|(logger, _)| logger)
 }
 
 fn lines(history: &History) -> impl Iterator<Item = Line<'_>> {
@@ -114,21 +153,27 @@ impl Line<'_> {
         std::iter::once(self.message).chain(self.more.iter().map(String::as_str))
     }
 
-    fn is_uncaught(&self) -> bool {
-        self.texts().any(is_uncaught)
+    fn ends_thread(&self) -> bool {
+        ends_thread(self.level, self.message, self.more)
     }
 
     fn is_bad(&self) -> bool {
-        severity(self.level) > 0 || self.is_uncaught()
+        severity(self.level) > 0 || self.ends_thread()
     }
 
-    fn is_failure(&self) -> bool {
-        severity(self.level) > 1 || self.is_uncaught()
+    /// Since the last fault before the line.
+    fn since_fault_us(&self, effects: &Effects) -> Option<u64> {
+        let fired = effects.injected.iter().filter(|i| i.at_us <= self.at_us);
+        fired.map(|i| self.at_us - i.at_us).min()
     }
 
     fn symptom(&self, template: &str, effects: &Effects) -> Symptom {
         let mut detail = vec![format!("{}: {} {}", self.node, self.level, self.message)];
         detail.extend(self.more.iter().take(DETAIL_LINES).cloned());
+        if let Some(since_us) = self.since_fault_us(effects) {
+            let after = effects.virtual_s(since_us);
+            detail.push(format!("{after} (virtual) after the fault"));
+        }
         Symptom {
             checker: "log".into(),
             summary: format!("{} logged: {template}", effects.role(self.node)),
@@ -136,53 +181,77 @@ impl Line<'_> {
             at_us: self.at_us,
         }
     }
-}
 
-fn is_expected(line: &Line<'_>, effects: &Effects) -> bool {
-    let mut fired = effects
-        .injected
-        .iter()
-        .filter(|i| i.at_us <= line.at_us)
-        .peekable();
-    let before_any = fired.peek().is_none();
-    before_any
-        || line.texts().any(|text| text.contains(MARK))
-        || fired.any(|injected| reacts(line, injected, effects.grace_us))
-        || CONNECTION.is_match(line.message)
-        || line
-            .more
-            .first()
-            .is_some_and(|first| CONNECTION.is_match(first))
-}
-
-/// Whether a line is about this injected fault.
-fn reacts(line: &Line<'_>, injected: &Injected, grace_us: u64) -> bool {
-    if injected.node.as_deref() != Some(line.node) {
-        return false;
+    /// Every line but the frames of stack traces.
+    fn is_about_a_connection(&self) -> bool {
+        let mut said = self.texts().filter(|text| !text.trim().starts_with("at "));
+        said.any(|text| CONNECTION.is_match(text))
     }
-    let soon = line.at_us <= injected.until_us.saturating_add(grace_us);
-    if soon && !line.thread.is_empty() && line.thread == injected.thread {
+}
+
+/// Whether a line at WARN or worse, or of a thread's end, is no failure.
+fn is_expected(line: &Line<'_>, effects: &Effects) -> bool {
+    let fired = || effects.injected.iter().filter(|i| i.at_us <= line.at_us);
+    if fired().next().is_none() || line.at_us > effects.stop_us {
         return true;
     }
+    let carries = line.texts().any(|text| text.contains(MARK))
+        || fired().any(|injected| carries(line, injected));
+    let is_faulted = fired().any(|i| faults(i, line.node));
+    if line.ends_thread() {
+        let same_thread = fired().any(|i| follows_in_thread(line, i, effects.grace_us));
+        return carries || same_thread || is_faulted && is_going_down(line, effects);
+    }
+    let excused = || effects.explains(line.node, line.at_us, line.at_us);
+    severity(line.level) < 2 || carries || line.is_about_a_connection() || is_faulted && excused()
+}
+
+/// Whether a fault happened in this node; between nodes means in all.
+fn faults(injected: &Injected, node: &str) -> bool {
+    injected.node.as_deref().is_none_or(|n| n == node)
+}
+
+/// Whether the node exits soon after the line, and not because it was told to.
+fn is_going_down(line: &Line<'_>, effects: &Effects) -> bool {
+    let until_us = line.at_us.saturating_add(effects.grace_us);
+    let lives = effects.lives.iter().filter(|life| life.node == line.node);
+    let mut exits = lives.filter_map(|life| life.exit.as_ref());
+    exits.any(|exit| (line.at_us..=until_us).contains(&exit.at_us) && exit.at_us < effects.stop_us)
+}
+
+/// Whether the line tells of the injected exception's own type and the thread that was hit.
+fn follows_in_thread(line: &Line<'_>, injected: &Injected, grace_us: u64) -> bool {
+    let soon = line.at_us <= injected.until_us.saturating_add(grace_us);
+    let quoted = format!("\"{}\"", injected.thread);
+    let same = line.thread == injected.thread || line.texts().any(|text| text.contains(&quoted));
+    let own = injected.node.as_deref() == Some(line.node) && !injected.thread.is_empty();
+    own && soon && same && names(line, injected)
+}
+
+fn names(line: &Line<'_>, injected: &Injected) -> bool {
     let Fault::Throw { exception } = &injected.fault else {
         return false;
     };
     let simple = exception.rsplit(['.', '$']).next().unwrap_or(exception);
-    let names_it = line.texts().any(|text| text.contains(simple));
+    line.texts().any(|text| text.contains(simple))
+}
+
+/// Whether a line, or a cause in its stack trace, is this injected exception.
+fn carries(line: &Line<'_>, injected: &Injected) -> bool {
     let frame_in_line = |frame: &&String| {
         let method = frame.split('(').next().unwrap_or(frame).trim();
         !method.is_empty() && line.more.iter().any(|text| text.contains(method))
     };
     let frames = injected.frames.iter().filter(frame_in_line).count();
-    names_it && frames >= injected.frames.len().min(2)
+    let own = injected.node.as_deref() == Some(line.node);
+    own && names(line, injected) && frames >= injected.frames.len().min(2)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripted::{baseline, history};
+    use crate::scripted::{baseline, history, said};
 
-    /// `pass` with the number of observations, or the summaries.
     #[track_caller]
     fn check(script: &str, expected: &[&str]) {
         let mut baseline = baseline();
@@ -192,34 +261,47 @@ mod tests {
         ];
         baseline.templates.extend(normal.map(String::from));
         let judgement = Log.judge(&history(script), Some(&baseline));
-        let passed = format!("pass, {} observed", judgement.symptoms.len());
-        let said: Vec<&str> = match judgement.verdict {
-            Verdict::Fail => judgement
-                .symptoms
-                .iter()
-                .map(|s| s.summary.as_str())
-                .collect(),
-            _ => vec![&passed],
-        };
-        assert_eq!(said, expected, "{judgement:#?}");
+        assert_eq!(said(&judgement), expected, "{judgement:#?}");
     }
 
     const THROW: &str = "up\n 300 fired n1 worker throw java.io.IOException\n";
     const CRASH: &str = "up\n 300 fired n1 worker crash\n 301 kill n1\n";
 
     #[test]
-    fn an_error_that_clean_runs_do_not_print_fails() {
-        check(
-            &format!("{THROW} 400 log n2 ERROR x.Store t: entry 17 lost"),
-            &["another node logged: ERROR x.Store: entry <*> lost"],
-        );
-        for level in ["FATAL", "SEVERE"] {
-            let said = format!("the faulted node logged: {level} x.Store: index damaged");
+    fn an_error_of_another_node_that_clean_runs_do_not_print_fails() {
+        for level in ["ERROR", "FATAL", "SEVERE"] {
             check(
-                &format!("{THROW} 400 log n1 {level} x.Store t: index damaged"),
-                &[&said],
+                &format!("{THROW} 400 log n2 {level} x.Store t: entry 17 lost"),
+                &[&format!(
+                    "another node logged: {level} x.Store: entry <*> lost"
+                )],
             );
         }
+    }
+
+    #[test]
+    fn an_error_of_the_faulted_node_fails_only_when_the_fault_is_long_over() {
+        let line = |at: u64| format!("{THROW} {at} log n1 ERROR x.Store t: index damaged");
+        check(&line(400), &["pass, 1 observed"]);
+        check(
+            &line(9_000),
+            &["the faulted node logged: ERROR x.Store: index damaged"],
+        );
+        // A restart is a consequence of the crash.
+        let back = format!("{CRASH} 20000 start n1\n 20100 ready n1\n");
+        let recovers = format!("{back} 20050 log n1 ERROR x.Log t: the last entry is torn");
+        check(&recovers, &["pass, 1 observed"]);
+    }
+
+    #[test]
+    fn a_partition_faults_every_node() {
+        let cut = "up\n 300 lab partition n1 | n2,n3\n 5000 lab heal\n";
+        let line = |at: u64| format!("{cut} {at} log n2 ERROR x.Store t: no majority");
+        check(&line(4_000), &["pass, 1 observed"]);
+        check(
+            &line(11_000),
+            &["a node logged: ERROR x.Store: no majority"],
+        );
     }
 
     #[test]
@@ -231,14 +313,13 @@ mod tests {
 
     #[test]
     fn what_clean_runs_print_passes() {
-        check(
-            &format!("{THROW} 400 log n2 ERROR x.Main t: cannot find snapshot 9"),
-            &["pass, 0 observed"],
-        );
-        check(
-            &format!("{THROW} 400 log n2 WARN x.Peer t: slow by 77 ms"),
-            &["pass, 0 observed"],
-        );
+        for line in [
+            "ERROR x.Main t: cannot find snapshot 9",
+            "WARN x.Peer t: slow by 77 ms",
+            "INFO x.Peer t: vote changed",
+        ] {
+            check(&format!("{THROW} 400 log n2 {line}"), &["pass"]);
+        }
     }
 
     #[test]
@@ -247,47 +328,66 @@ mod tests {
             &format!("{THROW} 400 log n2 WARN x.Peer t: vote changed"),
             &["pass, 1 observed"],
         );
-        check(
-            &format!("{THROW} 400 log n2 INFO x.Peer t: vote changed"),
-            &["pass, 0 observed"],
-        );
     }
 
     #[test]
     fn the_injected_exception_itself_passes() {
-        let marked = " 400 log n2 ERROR x.S t: lost // java.io.IOException: injected by Temblor";
-        check(&format!("{THROW}{marked}"), &["pass, 1 observed"]);
-        let frames = " 400 log n1 ERROR x.S t: lost // java.io.IOException // \
-                      at x.Log.append(Log.java:7) // at x.Store.put(Store.java:3)";
-        check(&format!("{THROW}{frames}"), &["pass, 1 observed"]);
-        let own_thread = " 400 log n1 ERROR x.S worker: append failed";
-        check(&format!("{THROW}{own_thread}"), &["pass, 1 observed"]);
-    }
-
-    #[test]
-    fn another_exception_of_the_same_type_elsewhere_fails() {
+        for line in [
+            "400 log n2 ERROR x.S t: lost // java.io.IOException: injected by Temblor",
+            "9000 log n1 ERROR x.S t: lost // x.StoreException: no // at x.Pool.run(P.java:1) // \
+             Caused by: java.io.IOException // at x.Log.append(Log.java:7) // \
+             at x.Store.put(Store.java:3)",
+        ] {
+            check(&format!("{THROW} {line}"), &["pass, 1 observed"]);
+        }
         let elsewhere =
-            " 400 log n1 ERROR x.S t: lost // java.io.IOException // at x.Other.read(O:1)";
+            " 9000 log n1 ERROR x.S t: lost // java.io.IOException // at x.Other.read(O:1)";
         let said = ["the faulted node logged: ERROR x.S: lost"];
         check(&format!("{THROW}{elsewhere}"), &said);
     }
 
+    /// What the JVM prints, and which words of it stay in a symptom.
+    fn uncaught(node: &str, thread: &str, exception: &str) -> String {
+        format!(" 400 log {node}  stderr t: Exception in thread \"{thread}\" {exception}\n")
+    }
+
     #[test]
-    fn the_thread_that_was_hit_is_not_excused_for_ever() {
+    fn an_exception_that_ends_a_thread_fails_even_on_the_faulted_node() {
+        let npe = "java.lang.NullPointerException";
+        for (node, role) in [("n1", "the faulted node"), ("n2", "another node")] {
+            let said = format!("{role} logged:  stderr: Exception in thread <*> {npe}");
+            check(&format!("{THROW}{}", uncaught(node, "t-3", npe)), &[&said]);
+        }
+        // That it is about a connection does not matter: the thread is gone.
+        let socket = "java.net.SocketException";
+        let said = format!("another node logged:  stderr: Exception in thread <*> {socket}");
         check(
-            &format!("{THROW} 9000 log n1 ERROR x.S worker: append failed"),
-            &["the faulted node logged: ERROR x.S: append failed"],
+            &format!("{THROW}{}", uncaught("n2", "t-3", socket)),
+            &[&said],
         );
     }
 
     #[test]
-    fn an_exception_that_ends_a_thread_fails_at_any_level() {
-        let uncaught = r#"Exception in thread "t-3" java.lang.NullPointerException"#;
-        let said = "another node logged:  stderr: Exception in thread <*> \
-                    java.lang.NullPointerException";
+    fn an_injected_exception_that_ends_its_thread_passes() {
+        let io = "java.io.IOException";
+        let seen = ["pass, 1 observed"];
+        check(&format!("{THROW}{}", uncaught("n1", "worker", io)), &seen);
+        let marked = format!("{io}: injected by Temblor");
+        check(&format!("{THROW}{}", uncaught("n2", "t-3", &marked)), &seen);
+        let said = format!("the faulted node logged:  stderr: Exception in thread <*> {io}");
+        check(&format!("{THROW}{}", uncaught("n1", "t-3", io)), &[&said]);
+    }
+
+    #[test]
+    fn threads_that_end_with_their_node_pass() {
+        let npe = uncaught("n1", "t-3", "java.lang.NullPointerException");
         check(
-            &format!("{THROW} 400 log n2  stderr t: {uncaught}"),
-            &[said],
+            &format!("{THROW}{npe} 500 exit n1 code 1\n 9000 stage stop"),
+            &["pass, 1 observed"],
+        );
+        check(
+            &format!("{THROW} 399 stage stop\n{npe}"),
+            &["pass, 1 observed"],
         );
     }
 
@@ -296,12 +396,17 @@ mod tests {
         for line in [
             "Connection to n1 lost",
             "send failed // java.net.SocketException: Broken pipe",
-            "read // java.io.EOFException",
+            "read // x.PeerException // at x.P.read(P:1) // Caused by: java.io.EOFException",
             "vote of n1 timed out",
         ] {
             let script = format!("{CRASH} 400 log n2 ERROR x.Peer t: {line}");
             check(&script, &["pass, 1 observed"]);
         }
+        let frame = "broken // x.PeerException // at x.SocketReader.read(P:1)";
+        check(
+            &format!("{CRASH} 400 log n2 ERROR x.Peer t: {frame}"),
+            &["another node logged: ERROR x.Peer: broken"],
+        );
     }
 
     #[test]
@@ -314,8 +419,26 @@ mod tests {
     }
 
     #[test]
+    fn the_most_telling_comes_first() {
+        let lines = " 320 log n2 ERROR x.Main t: known voice\n 330 log n2 ERROR x.New t: late\n\
+                     325 log n3 ERROR x.New t: early\n 500 log n2 FATAL x.Main t: fatal\n"
+            .to_owned()
+            + &uncaught("n3", "t-3", "x.E");
+        check(
+            &format!("{THROW}{lines}"),
+            &[
+                "another node logged:  stderr: Exception in thread <*> x.E",
+                "another node logged: FATAL x.Main: fatal",
+                "another node logged: ERROR x.New: early",
+                "another node logged: ERROR x.New: late",
+                "another node logged: ERROR x.Main: known voice",
+            ],
+        );
+    }
+
+    #[test]
     fn without_a_baseline_nothing_is_new() {
         let history = history(&format!("{THROW} 400 log n2 ERROR x.S t: odd"));
-        assert_eq!(Log.judge(&history, None).verdict, Verdict::Pass);
+        assert_eq!(said(&Log.judge(&history, None)), ["pass"]);
     }
 }

@@ -4,9 +4,14 @@
 //! must fail under the injected fault and failed is no bug (`effects.rs` has the rules).
 
 mod client;
+mod consistency;
 mod crash;
+mod gray;
+mod guarantees;
 mod hang;
+mod latency;
 mod log;
+mod recovery;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,9 +20,14 @@ use temblor_model::bug::{Judgement, Symptom, Verdict};
 use temblor_model::history::{Baseline, History};
 
 pub use client::Client;
+pub use consistency::Consistency;
 pub use crash::Crash;
+pub use gray::Gray;
+pub use guarantees::Guarantees;
 pub use hang::Hang;
+pub use latency::Latency;
 pub use log::Log;
+pub use recovery::Recovery;
 
 /// Judges one trial.
 pub trait Checker: Send + Sync {
@@ -32,7 +42,12 @@ pub fn all() -> Vec<Box<dyn Checker>> {
     vec![
         Box::new(Crash),
         Box::new(Client),
+        Box::new(Consistency),
+        Box::new(Guarantees),
         Box::new(Hang),
+        Box::new(Gray),
+        Box::new(Recovery),
+        Box::new(Latency),
         Box::new(Log),
     ]
 }
@@ -74,6 +89,15 @@ fn said(panic: &(dyn Any + Send)) -> &str {
 /// equal ones once.
 fn conclude(checker: &'static str, mut symptoms: Vec<Symptom>, reasons: &[String]) -> Judgement {
     symptoms.sort_by(|a, b| (a.at_us, &a.summary).cmp(&(b.at_us, &b.summary)));
+    conclude_ranked(checker, symptoms, reasons)
+}
+
+/// As `conclude`, with the symptoms in the order they come in.
+fn conclude_ranked(
+    checker: &'static str,
+    mut symptoms: Vec<Symptom>,
+    reasons: &[String],
+) -> Judgement {
     let mut seen = std::collections::BTreeSet::new();
     symptoms.retain(|s| seen.insert(s.summary.clone()));
     let verdict = match (symptoms.is_empty(), reasons.is_empty()) {
@@ -87,6 +111,13 @@ fn conclude(checker: &'static str, mut symptoms: Vec<Symptom>, reasons: &[String
         symptoms,
         reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
     }
+}
+
+/// Worth telling, and no failure: passes with what was seen.
+fn observe(checker: &'static str, seen: Vec<Symptom>) -> Judgement {
+    let mut judgement = conclude_ranked(checker, seen, &[]);
+    judgement.verdict = Verdict::Pass;
+    judgement
 }
 
 #[cfg(test)]
@@ -125,6 +156,9 @@ mod tests {
     #[test]
     fn names_are_those_of_the_list() {
         let names: Vec<&str> = all().iter().map(|c| c.name()).collect();
-        assert_eq!(names, ["crash", "client", "hang", "log"]);
+        assert_eq!(
+            names.join(" "),
+            "crash client consistency guarantees hang gray recovery latency log"
+        );
     }
 }

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use temblor_model::event::What;
 
-use super::{badge, command, folded, page};
+use super::{badge, command, folded, latency, page};
 use crate::escape::{html, shorten};
+use crate::explain::explain;
 use crate::moments::{Tone, moments, relative};
 use crate::timeline::{MarkKind, Timeline, log_mark};
 use crate::timeline_svg;
@@ -70,7 +71,7 @@ fn header(view: &BugView) -> String {
         view.trial,
         html(&bug.id),
         html(&bug.title),
-        html(&view.story()),
+        html(&explain(view).join(" ")),
         command(&view.replay)
     )
 }
@@ -99,9 +100,10 @@ fn timeline(view: &BugView) -> String {
     format!(
         "<section><h2>Timeline</h2>\n<div class=\"scroll\">{}</div>\n\
          <p class=\"legend\">{}</p>\n\
-         <p class=\"dim\">{clock}{skipped} Point at anything to read what it is.</p></section>\n",
+         <p class=\"dim\">{clock}{skipped} Point at anything to read what it is.</p></section>\n{}",
         timeline_svg::draw(&timeline),
-        legend()
+        legend(),
+        latency::section(view, &timeline)
     )
 }
 
@@ -115,6 +117,7 @@ fn legend() -> String {
         ("fault", "fault"),
         ("warn", "WARN"),
         ("error", "ERROR"),
+        ("unhealthy", "not healthy"),
         ("symptom", "symptom"),
     ];
     let key = |(class, name)| format!("<span><i class=\"key {class}\"></i>{name}</span>\n");

@@ -2,10 +2,14 @@
 
 mod bug;
 mod campaign;
+mod charts;
+mod compare;
+mod latency;
 mod plot;
 
 pub use bug::bug;
 pub use campaign::campaign;
+pub use compare::comparison;
 
 use crate::escape::html;
 

@@ -1,6 +1,10 @@
-//! Tests of the report crate on a made-up campaign: store, console, pages.
+//! Tests of the report crate on a made-up campaign: store, console, pages, comparisons, CI files.
 
+mod ci;
+mod compare;
 mod console;
+mod explain;
+mod folded;
 mod pages;
 mod sample;
 mod store;

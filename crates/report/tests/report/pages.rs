@@ -21,7 +21,7 @@ fn delay_view() -> BugView {
 }
 
 /// Panics where tags do not balance.
-fn assert_balanced(page: &str) {
+pub fn assert_balanced(page: &str) {
     const VOID: [&str; 3] = ["!doctype", "meta", "input"];
     let mut open: Vec<&str> = Vec::new();
     let mut rest = page;
@@ -47,7 +47,7 @@ fn assert_balanced(page: &str) {
 }
 
 /// Nothing from outside is loaded and no hostile text got through.
-fn assert_harmless(page: &str) {
+pub fn assert_harmless(page: &str) {
     assert_eq!(page.matches("<script").count(), 1, "only our own script");
     assert!(!page.contains("<img") && !page.contains("alert('x')"));
     assert!(!page.contains('\x1b'));
@@ -68,6 +68,8 @@ fn a_bug_page_is_well_formed_harmless_and_complete() {
         assert_harmless(&page);
         for part in [
             "<svg class=\"timeline\"",
+            "<h2>Latency of operations</h2>",
+            "<svg class=\"plot\"",
             "prefers-color-scheme: dark",
             REPLAY,
             "trio.Snapshots.send(Snapshots.java:61)",
@@ -90,8 +92,28 @@ fn a_bug_page_is_well_formed_harmless_and_complete() {
         "op wrong",
         "band delay",
         "mark error",
+        "mark unhealthy",
+        "role single",
+        "span delay",
+        "pt never",
+        "pt wrong",
     ] {
         assert!(page.contains(part), "{part} is missing");
+    }
+    // Each operation of the trial is a mark, with the form of its end; one more is in the legend.
+    let timeline = Timeline::of(&delay_view());
+    let bars = timeline.lanes.iter().flat_map(|l| &l.bars);
+    let bars: Vec<OpEnd> = bars.map(|b| b.end).collect();
+    for end in [
+        OpEnd::Ok,
+        OpEnd::Fail,
+        OpEnd::Timeout,
+        OpEnd::Wrong,
+        OpEnd::Never,
+    ] {
+        let mark = format!("<path class=\"pt {}\"", end.name());
+        let ops = bars.iter().filter(|e| **e == end).count();
+        assert_eq!(page.matches(&mark).count(), ops + 1, "{mark}");
     }
 }
 
@@ -142,7 +164,7 @@ fn a_markdown_report_ends_with_the_replay_command() {
     assert_eq!(text.lines().last().unwrap().trim(), REPLAY);
     for part in [
         "# delay in Snapshots.send",
-        "After a delay of 60 s on n1",
+        "15.2 s into the workload came a delay of 60 s on n1",
         "**Known bug:** `snapshot-under-lock`",
         "## Plan",
         "thread `snapshot-sender-3`",
@@ -179,7 +201,29 @@ fn a_campaign_page_lists_bugs_and_trials() {
     assert_harmless(&page);
     assert_eq!(page.matches("<tr class=").count(), 60);
     assert!(page.contains("href=\"bugs/b3f9c1d2/report.html\""));
-    assert!(page.contains("<svg class=\"plot\""));
+    assert_eq!(page.matches("<svg class=\"plot\"").count(), 3);
+    // Two bugs on the curve; four failing and two unknown trials, and the keys of the legend.
+    for (class, marks) in [
+        ("bug", 2),
+        ("wrong", 4 + 1),
+        ("unknown", 2 + 1),
+        ("ok", 54 + 1),
+    ] {
+        let found = page.matches(&format!("<path class=\"pt {class}\"")).count();
+        assert_eq!(found, marks, "{class}");
+    }
+    for row in [
+        "<tr><td>search</td><td class=\"count\">54</td><td class=\"count\">2</td>\
+         <td class=\"count\">4</td><td class=\"count\">60</td></tr>",
+        "<tr><td>hang</td><td class=\"count\">54</td><td class=\"count\">2</td>\
+         <td class=\"count\">4</td><td class=\"count\">60</td><td class=\"count\">1</td></tr>",
+    ] {
+        assert!(page.contains(row), "{row} is missing");
+    }
+    assert!(
+        !page.contains("basic blocks"),
+        "coverage is told only where it was counted"
+    );
     let text = std::fs::read_to_string(store.path().join("report.md")).unwrap();
     assert!(
         text.contains("## 2 bugs") && text.contains("4 trials failed"),
@@ -194,4 +238,8 @@ fn sites_are_shortened_for_people() {
         "Snapshots.send > DataOutputStream.writeUTF"
     );
     assert_eq!(short_site("odd"), "odd");
+    assert_eq!(
+        short_site("trio.Ballot.<init>(File)>java.io.File.exists#0"),
+        "Ballot.<init> > File.exists"
+    );
 }

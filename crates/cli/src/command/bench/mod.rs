@@ -35,7 +35,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
     if let Some(BenchWhat::Analysis(args)) = &args.what {
         return analysis::run(args);
     }
-    let target = prepare::prepare("trio", false)?;
+    let target = prepare::prepare("trio", &Default::default(), false)?;
     let percent = if args.quick { 20 } else { 100 };
     let mut measures = hook::measure(&target.target.code.jdk, percent)?;
     measures.extend(clock::measure(&target.target.code.jdk)?);

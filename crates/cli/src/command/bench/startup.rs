@@ -47,7 +47,7 @@ fn start(
         dir: cell.dir().to_path_buf(),
         seed: 1,
     };
-    let nodes: Vec<String> = target.nodes.iter().map(|n| n.name.clone()).collect();
+    let nodes: Vec<String> = target.cast.nodes.iter().map(|n| n.name.clone()).collect();
     let any = AnyFaults {
         throw: false,
         crash: false,
@@ -63,7 +63,7 @@ fn start(
     let board = BoardFile::create(&place.dir.join("board"), &spec)?;
     let preload = library("libtemblor_warp.so")?.display().to_string();
     let began = Instant::now();
-    for node in &target.nodes {
+    for node in &target.cast.nodes {
         write_node_files(target, &place, node)?;
         let jvm = hooks.map(|hooks| {
             let agent = library("libtemblor_agent.so")?;
@@ -81,7 +81,7 @@ fn start(
         };
         cell.start(node_process(target, &place, node, &extra)?)?;
     }
-    let mut waiting: Vec<_> = target.nodes.iter().collect();
+    let mut waiting: Vec<_> = target.cast.nodes.iter().collect();
     while !waiting.is_empty() {
         if began.elapsed() > UP_LIMIT {
             bail!("the cluster is not up after {} s", UP_LIMIT.as_secs());

@@ -3,33 +3,17 @@
 use temblor_model::bug::Verdict;
 
 use super::*;
-use crate::scripted::{baseline, history};
+use crate::scripted::{self, baseline, history};
 
 #[track_caller]
 fn check(script: &str, expected: &[&str]) {
-    let judgement = Client.judge(&history(script), Some(&baseline()));
-    let said: Vec<&str> = match judgement.verdict {
-        Verdict::Pass => vec!["pass"],
-        Verdict::Unknown => vec!["unknown"],
-        Verdict::Fail => judgement
-            .symptoms
-            .iter()
-            .map(|s| s.summary.as_str())
-            .collect(),
-    };
-    assert_eq!(said, expected, "{judgement:#?}");
+    scripted::check(&Client, script, expected);
 }
 
 const THROW: &str = "up\n 300 fired n1 t throw java.io.IOException\n";
 
-/// Ten operations of a client, 100 ms apart from `from` on.
 fn ops(client: &str, kind: &str, from: u64, how: &str) -> String {
-    let line = |k: u64| {
-        let (began, ended) = (from + 100 * k, from + 100 * k + 10);
-        let id = from + k;
-        format!("{began} op {client} {kind} {id} invoke\n{ended} op {client} {kind} {id} {how}\n")
-    };
-    (0..10).map(line).collect()
+    scripted::ops(client, kind, from, 100, how)
 }
 
 fn done() -> String {
@@ -280,4 +264,23 @@ fn a_client_that_breaks_is_unknown_unless_the_fault_explains_it() {
         &["pass"],
     );
     check("up\n 9000 stage stop", &["unknown"]);
+}
+
+#[test]
+fn a_watch_that_is_never_told_is_not_stuck() {
+    let watch = " 9000 op c2 watch 1 invoke {reg=watch key=a}\n";
+    let worked = ops("c1", "put", 200, "ok");
+    check(&format!("{THROW}{worked}{watch}{}", done()), &["pass"]);
+}
+
+#[test]
+fn the_finale_is_not_the_workload_but_a_wrong_answer_counts_there_too() {
+    let worked = ops("c1", "put", 200, "ok") + " 20000 stage recovery\n 20001 stage finale\n";
+    let fails = ops("c1", "get@finale", 30_000, "fail");
+    check(&format!("{THROW}{worked}{fails}{}", done()), &["pass"]);
+    let wrong = "30000 op c1 get@finale 9 invoke\n30010 op c1 get@finale 9 wrong: gone\n";
+    check(
+        &format!("{THROW}{worked}{wrong}{}", done()),
+        &["a wrong answer: get in phase finale: gone"],
+    );
 }

@@ -1,0 +1,239 @@
+//! `latency`: operations that stay slow after every fault is over.
+//!
+//! Judged are successful operations that began long (30 virtual seconds) after the last excuse;
+//! failures and time-outs are for `client` to judge. An operation is *slow* when it takes longer
+//! than ten times what 95 of 100 of its kind (phase and operation) take in clean runs, three times
+//! the longest of them, and a real second, all three. Where the trial's clock runs slower than the
+//! baselines', the first two limits grow by that factor.
+//! - At least five slow operations of a kind on one node, which are more than half of those judged
+//!   there, fail: the degradation lasts.
+//! - Fewer are an observation: listed, and the judgement passes.
+//! - Nothing is judged without a fault, without a baseline, or for kinds that clean runs did not
+//!   do at least five times.
+
+use std::collections::BTreeMap;
+
+use temblor_model::bug::{Judgement, Symptom};
+use temblor_model::history::{self, Baseline, History};
+
+use super::{Checker, conclude, observe};
+use crate::effects::{Effects, awaited};
+use crate::ops::Span;
+
+/// Slow operations that are no accident.
+const LASTING: usize = 5;
+/// Operations of clean runs that a limit can be taken from.
+const LEAST_LEARNED: u64 = 5;
+/// Slower than the usual by this factor.
+const TIMES_P95: u64 = 10;
+/// Slower than the slowest by this factor.
+const TIMES_MAX: u64 = 3;
+/// Nothing shorter is called slow: a loaded machine stops for a while. Real microseconds.
+const LEAST_SLOW_US: u64 = 1_000_000;
+/// Slow operations told in full.
+const DETAILS: usize = 4;
+
+/// See the module.
+pub struct Latency;
+
+impl Checker for Latency {
+    fn name(&self) -> &'static str {
+        "latency"
+    }
+
+    fn judge(&self, history: &History, baseline: Option<&Baseline>) -> Judgement {
+        let effects = Effects::of(history, baseline);
+        let Some(baseline) = baseline.filter(|_| !effects.injected.is_empty()) else {
+            return conclude(self.name(), Vec::new(), &[]);
+        };
+        let slower = (baseline.warp / effects.warp).max(1.0);
+        let mut kinds: BTreeMap<(&str, &str, &str), Vec<Span<'_>>> = BTreeMap::new();
+        let first_fault_us = effects.injected.iter().map(|i| i.at_us).min();
+        for span in awaited(history).into_iter().filter(Span::is_ok) {
+            let after_fault = first_fault_us.is_some_and(|at| span.began_us > at);
+            if after_fault && is_settled(&span, &effects) {
+                let kind = (span.phase, span.op, span.node);
+                kinds.entry(kind).or_default().push(span);
+            }
+        }
+        let (mut lasting, mut passing) = (Vec::new(), Vec::new());
+        for ((phase, op, _), spans) in kinds {
+            let is_kind = |l: &&history::Latency| l.phase == phase && l.op == op;
+            let learned = baseline.latency.iter().find(is_kind);
+            let Some(learned) = learned.filter(|l| l.ops >= LEAST_LEARNED) else {
+                continue;
+            };
+            let limit_us = limit_us(learned, slower);
+            let slow: Vec<&Span<'_>> = spans.iter().filter(|s| took_us(s) > limit_us).collect();
+            let of = spans.len();
+            if slow.len() >= LASTING && 2 * slow.len() > of {
+                lasting.push(symptom("stays slow", &slow, of, learned, &effects));
+            } else if !slow.is_empty() {
+                passing.push(symptom("is slow at times", &slow, of, learned, &effects));
+            }
+        }
+        if lasting.is_empty() {
+            return observe(self.name(), passing);
+        }
+        conclude(self.name(), lasting, &[])
+    }
+}
+
+/// Whether an operation began when nothing was left to settle.
+fn is_settled(span: &Span<'_>, effects: &Effects) -> bool {
+    let end_us = span.end_us(effects.stop_us);
+    let quiet_us = effects.quiet_since(span.node, 0, end_us);
+    span.began_us > quiet_us.saturating_add(effects.late_us)
+}
+
+fn took_us(span: &Span<'_>) -> u64 {
+    span.end_us(span.began_us).saturating_sub(span.began_us)
+}
+
+fn limit_us(learned: &history::Latency, slower: f64) -> u64 {
+    let usual_us = (TIMES_P95 * learned.p95_us).max(TIMES_MAX * learned.max_us);
+    ((usual_us as f64 * slower) as u64).max(LEAST_SLOW_US)
+}
+
+fn symptom(
+    how: &str,
+    slow: &[&Span<'_>],
+    of: usize,
+    learned: &history::Latency,
+    effects: &Effects,
+) -> Symptom {
+    let first = slow[0];
+    let (op, phase) = (first.op, first.phase);
+    let mut detail = vec![format!(
+        "{} of {of} took too long; of {} in clean runs half took {} ms at most, 95 of 100 {} ms, \
+         the longest {} ms",
+        slow.len(),
+        learned.ops,
+        learned.p50_us.div_ceil(1_000),
+        learned.p95_us.div_ceil(1_000),
+        learned.max_us.div_ceil(1_000)
+    )];
+    detail.extend(slow.iter().take(DETAILS).map(|span| {
+        let ms = took_us(span) / 1_000;
+        format!("{} of {}: {op} took {ms} ms", span.client, span.node)
+    }));
+    Symptom {
+        checker: "latency".into(),
+        summary: format!(
+            "{op} in phase {phase} {how} on {} long after the fault",
+            effects.role(first.node)
+        ),
+        detail,
+        at_us: first.began_us,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{self, history, said};
+
+    /// Puts took 10 ms, at most 20 ms; gets up to 1 s.
+    fn baseline() -> Baseline {
+        let latency = |op: &str, ops: u64, p95_us: u64, max_us: u64| history::Latency {
+            phase: "write".into(),
+            op: op.into(),
+            ops,
+            p50_us: p95_us / 2,
+            p95_us,
+            max_us,
+        };
+        Baseline {
+            latency: vec![
+                latency("put", 100, 10_000, 20_000),
+                latency("get", 100, 10_000, 1_000_000),
+                latency("rare", 4, 10_000, 20_000),
+            ],
+            ..scripted::baseline()
+        }
+    }
+
+    #[track_caller]
+    fn check(script: &str, expected: &[&str]) {
+        let judgement = Latency.judge(&history(script), Some(&baseline()));
+        assert_eq!(said(&judgement), expected, "{judgement:#?}");
+    }
+
+    const THROW: &str = "up\n 300 fired n1 t throw java.io.IOException\n";
+
+    /// Operations of c2, one after the other from `from` on, each so many ms long.
+    fn puts(kind: &str, from: u64, lengths: &[u64]) -> String {
+        let mut at = from;
+        let op = |&ms: &u64| {
+            let (began, ended) = (at, at + ms);
+            at = ended + 1;
+            format!("{began} op c2 {kind} {began} invoke\n{ended} op c2 {kind} {began} ok\n")
+        };
+        lengths.iter().map(op).collect()
+    }
+
+    #[test]
+    fn operations_that_stay_slow_fail() {
+        let slow = puts("put", 40_000, &[1_100, 1_200, 1_300, 10, 1_100, 1_100, 10]);
+        let said = "put in phase write stays slow on another node long after the fault";
+        check(&format!("{THROW}{slow} 60000 stage stop"), &[said]);
+        let own = slow.replace("c2", "c1");
+        let said = said.replace("another", "the faulted");
+        check(&format!("{THROW}{own} 60000 stage stop"), &[&said]);
+    }
+
+    #[test]
+    fn a_few_slow_ones_are_an_observation() {
+        let few = puts("put", 40_000, &[1_100, 1_200, 1_300, 1_400]);
+        check(
+            &format!("{THROW}{few} 60000 stage stop"),
+            &["pass, 1 observed"],
+        );
+        let half = puts(
+            "put",
+            40_000,
+            &[1_100, 10, 1_100, 10, 1_100, 10, 1_100, 10, 1_100, 10],
+        );
+        check(
+            &format!("{THROW}{half} 60000 stage stop"),
+            &["pass, 1 observed"],
+        );
+    }
+
+    #[test]
+    fn what_the_fault_may_explain_passes() {
+        let lengths = [1_100; 6];
+        // The grace is over at 5.3 s, and everything settled at 35.3 s.
+        let soon = puts("put", 28_000, &lengths);
+        check(&format!("{THROW}{soon} 60000 stage stop"), &["pass"]);
+        let late = puts("put", 40_000, &lengths);
+        check(&format!("up\n{late} 60000 stage stop"), &["pass"]);
+    }
+
+    #[test]
+    fn limits_are_those_of_the_kind() {
+        // Three times the longest, which is a second.
+        let under = puts("get", 40_000, &[2_900; 6]);
+        check(&format!("{THROW}{under} 90000 stage stop"), &["pass"]);
+        let over = puts("get", 40_000, &[3_100; 6]);
+        let said = "get in phase write stays slow on another node long after the fault";
+        check(&format!("{THROW}{over} 90000 stage stop"), &[said]);
+        // Nothing to compare with.
+        for kind in ["rare", "new"] {
+            let slow = puts(kind, 40_000, &[3_100; 6]);
+            check(&format!("{THROW}{slow} 90000 stage stop"), &["pass"]);
+        }
+    }
+
+    #[test]
+    fn a_slower_clock_makes_limits_longer() {
+        let slow = puts("get", 40_000, &[3_100; 6]);
+        let history = history(&format!("{THROW}{slow} 90000 stage stop"));
+        let faster = Baseline {
+            warp: 2.0,
+            ..baseline()
+        };
+        assert_eq!(said(&Latency.judge(&history, Some(&faster))), ["pass"]);
+        assert_eq!(said(&Latency.judge(&history, None)), ["pass"]);
+    }
+}

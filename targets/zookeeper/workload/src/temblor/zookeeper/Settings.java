@@ -1,0 +1,101 @@
+package temblor.zookeeper;
+
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Owns what the command line says, verified. */
+final class Settings {
+    private static final String USAGE = "usage: temblor.zookeeper.Workload WORKLOAD CLIENT INDEX"
+            + " CLIENTS NODE HOST:PORT HOST:PORT,HOST:PORT,... SEED [KEY=VALUE,...]";
+    private static final List<String> WORKLOADS =
+            Arrays.asList("legolas", "sieve", "snapshot", "late", "reconfig");
+    private static final List<String> OPTIONS = Arrays.asList("join", "pause-ms");
+
+    final String workload;
+    final String client;
+    /** Counted from 1. */
+    final int index;
+    final int clients;
+    final String node;
+    final String address;
+    final long seed;
+    private final Map<String, String> options = new HashMap<>();
+
+    private Settings(String[] args) {
+        workload = args[0];
+        client = args[1];
+        index = (int) number(args[2]);
+        clients = (int) number(args[3]);
+        node = args[4];
+        address = args[5];
+        seed = number(args[7]);
+    }
+
+    static Settings parse(String[] args) {
+        if (args.length < 8 || args.length > 9) {
+            throw new IllegalArgumentException(USAGE);
+        }
+        Settings settings = new Settings(args);
+        if (!WORKLOADS.contains(settings.workload)) {
+            throw new IllegalArgumentException("no workload " + settings.workload + "; there are "
+                    + WORKLOADS);
+        }
+        if (settings.index < 1 || settings.index > settings.clients) {
+            throw new IllegalArgumentException("index " + settings.index + " of "
+                    + settings.clients + " clients");
+        }
+        if (!Arrays.asList(args[6].split(",")).contains(settings.address)) {
+            throw new IllegalArgumentException(settings.address + " is not one of " + args[6]);
+        }
+        if (args.length == 9) {
+            settings.addOptions(args[8]);
+        }
+        if (settings.workload.equals("reconfig")) {
+            settings.checkReconfig();
+        }
+        return settings;
+    }
+
+    private void addOptions(String list) {
+        for (String option : list.split(",")) {
+            int equals = option.indexOf('=');
+            if (equals < 0 || !OPTIONS.contains(option.substring(0, equals))) {
+                throw new IllegalArgumentException("no option " + option + "; there are "
+                        + OPTIONS + ", each as KEY=VALUE");
+            }
+            options.put(option.substring(0, equals), option.substring(equals + 1));
+        }
+    }
+
+    private void checkReconfig() {
+        if (!NewerClient.canReconfigure()) {
+            throw new IllegalArgumentException("this version of ZooKeeper cannot change its members"
+                    + " at run time: reconfig needs 3.5 or newer");
+        }
+        String join = option("join");
+        if (join == null || !join.startsWith("server.") || join.indexOf('=') < 0) {
+            throw new IllegalArgumentException("reconfig needs the option"
+                    + " join=server.ID=HOST:PORT:PORT:ROLE;PORT");
+        }
+    }
+
+    /** Null when it is not given. */
+    String option(String key) {
+        return options.get(key);
+    }
+
+    long number(String key, long otherwise) {
+        String text = options.get(key);
+        return text == null ? otherwise : number(text);
+    }
+
+    private static long number(String text) {
+        try {
+            return Long.parseLong(text);
+        } catch (NumberFormatException e) {
+            throw new IllegalArgumentException(text + " is not a number; " + USAGE);
+        }
+    }
+}
