@@ -7,6 +7,7 @@
 //! streams of a call lead to memory only.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -23,7 +24,7 @@ use crate::ir::{Body, Call, OpKind, Sym, Val, Value};
 use crate::media::Carrier;
 use crate::program::{Declared, MethodId};
 use crate::rules::Rules;
-use crate::streams::{End, Leads};
+use crate::streams::{End, Leads, Makers};
 
 /// The sites of a program, sorted by method and pc, and what was removed.
 pub struct Sites {
@@ -111,6 +112,8 @@ struct Faults {
     io: Option<Io>,
     /// Where the streams of the call lead, if it has any.
     leads: Option<Leads>,
+    /// These streams.
+    operands: Vec<Val>,
     /// Something declared cannot happen: what shows it.
     invalid: Option<Invalid>,
 }
@@ -218,6 +221,18 @@ impl Judge<'_> {
             (ancestors, origin.exception.clone())
         });
         let io = faults.io.map(|io| narrowed(io, faults.leads));
+        let may_be_memory = faults.leads.is_some_and(|l| l.memory.is_some());
+        let mut makers = Makers::default();
+        for operand in faults.operands.iter().filter(|_| may_be_memory) {
+            let of_operand = self.finder.streams.makers(id, *operand);
+            makers.memory.extend(of_operand.memory);
+            makers.real.extend(of_operand.real);
+        }
+        let names = |makers: BTreeSet<MethodId>| -> Vec<String> {
+            let names = makers.into_iter().map(|id| program.short_name(id));
+            let names: BTreeSet<String> = names.collect();
+            names.into_iter().collect()
+        };
         Site {
             name,
             kind: SiteKind::Call,
@@ -236,7 +251,9 @@ impl Judge<'_> {
             io_target: io
                 .and(faults.leads)
                 .and_then(|leads| self.target(id, leads)),
-            may_be_memory: faults.leads.is_some_and(|l| l.memory.is_some()),
+            may_be_memory,
+            memory_makers: names(makers.memory),
+            real_makers: names(makers.real),
             ..Site::default()
         }
     }
@@ -377,6 +394,7 @@ impl Judge<'_> {
                 return;
             }
             faults.leads.get_or_insert_default().add(leads);
+            faults.operands.extend(&given);
         }
         match effect.what {
             What::Raise(class) => {
@@ -405,6 +423,7 @@ impl Judge<'_> {
     fn look(&self, id: MethodId, operands: &[Val], faults: &mut Faults) {
         if !operands.is_empty() {
             faults.leads = Some(self.leads(id, operands));
+            faults.operands.extend(operands);
         }
     }
 

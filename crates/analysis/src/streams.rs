@@ -4,6 +4,8 @@
 //! inter-procedural and context-sensitive: what enters a method through a call leaves it to that
 //! call's arguments. Whatever the walk cannot follow may be real I/O.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use temblor_classfile::{InvokeKind, access, method_types};
 
@@ -55,6 +57,15 @@ impl Leads {
     }
 }
 
+/// The methods that make the streams which a value may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Makers {
+    /// Of streams that are in memory only.
+    pub memory: BTreeSet<MethodId>,
+    /// Of all others.
+    pub real: BTreeSet<MethodId>,
+}
+
 /// What answers questions about streams.
 pub struct Streams<'s> {
     pub program: &'s Program,
@@ -104,19 +115,32 @@ impl<'s> Streams<'s> {
 
     /// Where a value of a method leads, whoever calls the method.
     pub fn leads(&self, method: MethodId, val: Val) -> Leads {
-        let mut walk = Walk {
-            streams: self,
-            steps: 0,
-            depth: 0,
-            seen: FxHashSet::default(),
-            leads: Leads::default(),
-        };
+        let mut walk = self.walk(None);
         walk.value(method, val, &mut Vec::new(), None);
         // A walk that met nothing, for example a parameter of a method nobody calls.
         if walk.leads == Leads::default() {
             walk.leads.unknown = true;
         }
         walk.leads
+    }
+
+    /// Who makes the streams that a value of a method may be, as far as a walk can follow. A
+    /// maker that is on the stack of a hit tells which of them it is.
+    pub fn makers(&self, method: MethodId, val: Val) -> Makers {
+        let mut walk = self.walk(Some(Makers::default()));
+        walk.value(method, val, &mut Vec::new(), None);
+        walk.makers.unwrap_or_default()
+    }
+
+    fn walk(&self, makers: Option<Makers>) -> Walk<'_, 's> {
+        Walk {
+            streams: self,
+            steps: 0,
+            depth: 0,
+            seen: FxHashSet::default(),
+            leads: Leads::default(),
+            makers,
+        }
     }
 
     /// The operands of a call that its I/O goes through: the receiver if it is a stream, else
@@ -179,10 +203,18 @@ struct Walk<'w, 's> {
     /// Values, each with the hash of the calls it was reached through.
     seen: FxHashSet<(MethodId, Val, u64, Pin)>,
     leads: Leads,
+    /// Collected where they are asked for; the walk then goes on to its end.
+    makers: Option<Makers>,
 }
 
 impl Walk<'_, '_> {
     fn end(&mut self, carrier: Carrier, method: MethodId, val: Val) {
+        if let Some(makers) = &mut self.makers {
+            match carrier {
+                Carrier::Memory => makers.memory.insert(method),
+                Carrier::Disk | Carrier::Network | Carrier::Stream => makers.real.insert(method),
+            };
+        }
         let end = Some(End { method, val });
         let leads = &mut self.leads;
         match carrier {
@@ -195,7 +227,7 @@ impl Walk<'_, '_> {
 
     /// Nothing that is still to come can change the answer.
     fn is_decided(&self) -> bool {
-        self.leads.unknown && self.leads.memory.is_some()
+        self.makers.is_none() && self.leads.unknown && self.leads.memory.is_some()
     }
 
     fn value(&mut self, method: MethodId, val: Val, context: &mut Vec<CallSite>, pin: Pin) {

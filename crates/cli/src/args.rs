@@ -34,6 +34,10 @@ pub enum Command {
     Run(RunArgs),
     /// Go on with a campaign that was interrupted, killed or out of disk.
     Resume(ResumeArgs),
+    /// End a running campaign in good order from another terminal; `resume` goes on with it.
+    Pause(PauseArgs),
+    /// Judge the stored trials of a campaign again, with the checkers of this version.
+    Check(CheckArgs),
     /// Run a bug's plan again: the command every bug report ends with.
     Replay(ReplayArgs),
     /// Write the reports of a campaign again, and print its summary.
@@ -179,7 +183,7 @@ pub struct RunArgs {
     /// Stop after this long: 90s, 30m, 2h.
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Span>,
-    /// Trials side by side; one per core when omitted.
+    /// Trials side by side; as many as the machine has time for when omitted.
     #[arg(long)]
     pub jobs: Option<u32>,
     /// The same seed gives the same plans.
@@ -212,6 +216,15 @@ pub struct RunArgs {
     /// Replays on the real clock, of which one must show the bug.
     #[arg(long, default_value_t = 2)]
     pub confirm_unwarped: u32,
+    /// Replays that may go into making each bug's plan smaller; 0 leaves plans as they are.
+    #[arg(long, default_value_t = 10)]
+    pub shrink: u32,
+    /// Room for the folders of trials: 500MB, 2GB. Beyond it failing trials lose data files.
+    ///
+    /// Of passing trials only the plan, the outcome and the events are kept in any case; these
+    /// are kept of every trial, whatever the limit. What a bug's report shows stays whole.
+    #[arg(long, default_value = "2GB", value_name = "SIZE")]
+    pub keep: Size,
     /// A plan to run, with `--policy replay`.
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
@@ -228,6 +241,26 @@ pub struct ResumeArgs {
     /// Trials in all, when more than first asked for.
     #[arg(long)]
     pub trials: Option<u64>,
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct PauseArgs {
+    /// A campaign's folder, its name in the store, or `latest`.
+    #[arg(default_value = "latest")]
+    pub campaign: String,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// A campaign's folder, its name in the store, or `latest`.
+    #[arg(default_value = "latest")]
+    pub campaign: String,
+    /// Store the new judgements; the first ones stay beside them as `outcome.json.before`.
+    #[arg(long)]
+    pub write: bool,
+    /// One JSON object on standard output.
     #[arg(long)]
     pub json: bool,
 }
@@ -257,6 +290,9 @@ pub struct ReportArgs {
     /// A campaign's folder, its name in the store, or `latest`.
     #[arg(default_value = "latest")]
     pub campaign: String,
+    /// Tell two campaigns apart: which bugs each found and how soon.
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "campaign")]
+    pub compare: Option<Vec<String>>,
     #[arg(long)]
     pub json: bool,
 }
@@ -330,6 +366,32 @@ impl FromStr for Span {
     }
 }
 
+/// A size on disk: `500MB`, `2GB`, `1.5TB`; a bare number is megabytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub mb: u64,
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let scale = match text[digits.len()..].to_ascii_uppercase().as_str() {
+            "" | "M" | "MB" => 1,
+            "G" | "GB" => 1_000,
+            "T" | "TB" => 1_000_000,
+            unit => return Err(format!("`{unit}` is no unit of size; use MB, GB or TB")),
+        };
+        match digits.parse::<f64>() {
+            Ok(number) if number.is_finite() && number >= 0.0 => Ok(Size {
+                mb: (number * scale as f64) as u64,
+            }),
+            _ => Err("expected a size such as 500MB or 2GB".into()),
+        }
+    }
+}
+
 /// `auto`, `off` or a factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warp(pub WarpSpec);
@@ -369,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_factors_read_as_people_write_them() {
+    fn times_sizes_and_factors_read_as_people_write_them() {
         for (text, ms) in [
             ("90s", 90_000),
             ("2m", 120_000),
@@ -379,6 +441,10 @@ mod tests {
             assert_eq!(text.parse::<Span>().unwrap().ms, ms, "{text}");
         }
         assert!("5d".parse::<Span>().is_err() && "x".parse::<Span>().is_err());
+        for (text, mb) in [("500MB", 500), ("2gb", 2_000), ("1.5T", 1_500_000), ("7", 7)] {
+            assert_eq!(text.parse::<Size>().unwrap().mb, mb, "{text}");
+        }
+        assert!("5KB".parse::<Size>().is_err() && "-1GB".parse::<Size>().is_err());
         assert_eq!("10".parse::<Warp>().unwrap().0, WarpSpec::Factor(10.0));
         assert!("0.5".parse::<Warp>().is_err());
     }

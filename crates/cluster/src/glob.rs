@@ -45,6 +45,25 @@ fn walk(dir: &Path, parts: &[&str], depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Whether a relative path matches a pattern.
+pub fn path_matches(pattern: &str, path: &str) -> bool {
+    fn parts(text: &str) -> Vec<&str> {
+        text.split('/').filter(|part| !part.is_empty()).collect()
+    }
+    parts_match(&parts(pattern), &parts(path))
+}
+
+fn parts_match(pattern: &[&str], path: &[&str]) -> bool {
+    match pattern.split_first() {
+        None => path.is_empty(),
+        Some((&"**", [])) => !path.is_empty(),
+        Some((&"**", rest)) => (0..=path.len()).any(|from| parts_match(rest, &path[from..])),
+        Some((first, rest)) => path
+            .split_first()
+            .is_some_and(|(name, below)| name_matches(first, name) && parts_match(rest, below)),
+    }
+}
+
 /// Whether one name matches one part of a pattern.
 fn name_matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
@@ -87,6 +106,24 @@ mod tests {
             ("?", "", false),
         ] {
             assert_eq!(name_matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn paths_match_patterns() {
+        for (pattern, path, expected) in [
+            ("log.*", "log.1", true),
+            ("log.*", "deep/log.1", false),
+            ("*/log.*", "deep/log.1", true),
+            ("**", "deep/log.1", true),
+            ("**", "", false),
+            ("**/log.*", "log.1", true),
+            ("a/**/log.*", "a/b/c/log.1", true),
+            ("a/**/log.*", "b/c/log.1", false),
+            ("a/**", "a/b/c", true),
+            ("a", "a/b", false),
+        ] {
+            assert_eq!(path_matches(pattern, path), expected, "{pattern} {path}");
         }
     }
 

@@ -26,12 +26,14 @@ pub enum StartError {
     },
 }
 
-/// Where a trial lives, and its seed.
+/// Where a trial lives, its seed, and how much of the workload it runs.
 #[derive(Clone, Debug)]
 pub struct TrialPlace {
     /// Absolute.
     pub dir: PathBuf,
     pub seed: u64,
+    /// Percent.
+    pub load: u8,
 }
 
 impl TrialPlace {
@@ -143,7 +145,9 @@ pub fn client_process(
     let log = place.log_file(&client.name);
     make(&dir.join("tmp"))?;
     make(log.parent().unwrap_or(&dir))?;
-    let facts = target.cast.client_facts(client, &dir, place.seed);
+    let facts = target
+        .cast
+        .client_facts(client, &dir, place.seed, place.load);
     let program = &target.workload;
     write_files(program, &facts, &client.name, &dir)?;
     let java = Java {

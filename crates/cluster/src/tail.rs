@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use regex::Regex;
 use temblor_model::op::{Done, Op};
@@ -102,13 +103,24 @@ impl LogEntry {
     }
 }
 
+/// An entry of a log, and when its first line was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub at: Instant,
+    pub entry: LogEntry,
+}
+
+/// More lines may follow an entry for so long: a stack trace is not written in one piece.
+const HOLD: Duration = Duration::from_millis(250);
+
 /// Reads a node's log, entry by entry.
 #[derive(Debug)]
 pub struct LogTail {
     tail: LineTail,
     pattern: Regex,
+    hold: Duration,
     /// Held back until the next entry begins: more lines may follow.
-    open: Option<LogEntry>,
+    open: Option<Seen>,
 }
 
 impl LogTail {
@@ -116,48 +128,49 @@ impl LogTail {
         LogTail {
             tail: LineTail::new(path),
             pattern,
+            hold: HOLD,
             open: None,
         }
     }
 
     /// The entries that are certainly whole. The last one is held back until another follows, or
-    /// until a call in which nothing new came.
-    pub fn entries(&mut self) -> io::Result<Vec<LogEntry>> {
+    /// until nothing has for a while.
+    pub fn entries(&mut self) -> io::Result<Vec<Seen>> {
         let lines = self.tail.lines()?;
         let quiet = lines.is_empty();
         let mut entries = self.join(lines);
-        if quiet {
-            entries.extend(self.open.take());
-        }
+        let whole = |open: &mut Seen| quiet && open.at.elapsed() >= self.hold;
+        entries.extend(self.open.take_if(whole));
         Ok(entries)
     }
 
     /// The rest: nobody writes any more.
-    pub fn finish(&mut self) -> io::Result<Vec<LogEntry>> {
+    pub fn finish(&mut self) -> io::Result<Vec<Seen>> {
         let lines = self.tail.finish()?;
         let mut entries = self.join(lines);
         entries.extend(self.open.take());
         Ok(entries)
     }
 
-    fn join(&mut self, lines: Vec<String>) -> Vec<LogEntry> {
+    fn join(&mut self, lines: Vec<String>) -> Vec<Seen> {
+        let at = Instant::now();
         let mut entries = Vec::new();
         for line in lines {
             let parsed = self.parse(&line);
             match (&mut self.open, parsed) {
-                (_, Some(entry)) => entries.extend(self.open.replace(entry)),
-                (Some(open), None) if open.is_parsed() || continues(&line) => {
+                (_, Some(entry)) => entries.extend(self.open.replace(Seen { at, entry })),
+                (Some(Seen { entry: open, .. }), None) if open.is_parsed() || continues(&line) => {
                     if open.more.len() < MORE_MAX_LINES {
                         open.more.push(line);
                     }
                 }
                 (_, None) if line.trim().is_empty() => {}
                 (_, None) => {
-                    let raw = LogEntry {
+                    let entry = LogEntry {
                         message: line,
                         ..LogEntry::default()
                     };
-                    entries.extend(self.open.replace(raw));
+                    entries.extend(self.open.replace(Seen { at, entry }));
                 }
             }
         }
@@ -299,7 +312,7 @@ mod tests {
         let first = tail.entries().unwrap();
         assert_eq!(first.len(), 1);
         assert_eq!(
-            (first[0].message.as_str(), first[0].is_parsed()),
+            (first[0].entry.message.as_str(), first[0].entry.is_parsed()),
             ("JVM warning: odd", false)
         );
         append(
@@ -309,11 +322,17 @@ mod tests {
         let second = tail.entries().unwrap();
         assert_eq!(second.len(), 1);
         assert_eq!(
-            (second[0].level.as_str(), second[0].thread.as_str()),
+            (
+                second[0].entry.level.as_str(),
+                second[0].entry.thread.as_str()
+            ),
             ("WARN", "main")
         );
         assert_eq!(
-            (second[0].logger.as_str(), second[0].message.as_str()),
+            (
+                second[0].entry.logger.as_str(),
+                second[0].entry.message.as_str()
+            ),
             ("a.B", "it broke")
         );
         let more = [
@@ -321,13 +340,15 @@ mod tests {
             "\tat a.B.c(B.java:3)",
             "Caused by: y",
         ];
-        assert_eq!(second[0].more, more);
+        assert_eq!(second[0].entry.more, more);
+        assert!(tail.entries().unwrap().is_empty(), "more may follow");
+        tail.hold = Duration::ZERO;
         let third = tail.entries().unwrap();
         assert_eq!(third.len(), 1, "handed out once the log is quiet");
-        assert_eq!(third[0].message, "on");
+        assert_eq!(third[0].entry.message, "on");
         append(&path, "3 ERROR [t-2] a.D - last words");
         assert!(tail.entries().unwrap().is_empty(), "not whole yet");
-        assert_eq!(tail.finish().unwrap()[0].message, "last words");
+        assert_eq!(tail.finish().unwrap()[0].entry.message, "last words");
     }
 
     #[test]

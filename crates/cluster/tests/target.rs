@@ -321,6 +321,7 @@ fn a_good_target_becomes_facts_and_processes() {
     let place = TrialPlace {
         dir: dir.path().join("trial"),
         seed: 42,
+        load: 100,
     };
     let node = &target.cast.nodes[1];
     write_node_files(&target, &place, node).unwrap();
@@ -469,6 +470,7 @@ fn the_bundled_target_serves_its_workload_in_a_cell() {
     let place = TrialPlace {
         dir: cell.dir().to_path_buf(),
         seed: 1,
+        load: 100,
     };
     for node in &target.cast.nodes {
         write_node_files(&target, &place, node).unwrap();
@@ -518,7 +520,7 @@ fn the_bundled_target_serves_its_workload_in_a_cell() {
     for node in &target.cast.nodes {
         let mut log = LogTail::new(place.log_file(&node.name), target.log_line.clone());
         let entries = log.finish().unwrap();
-        let parsed = entries.iter().filter(|entry| entry.is_parsed()).count();
+        let parsed = entries.iter().filter(|seen| seen.entry.is_parsed()).count();
         assert!(
             parsed > 0,
             "no line of {} looks like trio's: {entries:?}",

@@ -33,6 +33,12 @@ pub fn learn_baseline(histories: &[History]) -> Baseline {
             let least = baseline.ops.entry(client).or_insert(ok);
             *least = ok.min(*least);
         }
+        for event in &history.events {
+            if let What::Context { stack, frames, .. } = &event.what {
+                let known = baseline.contexts.entry(stack.clone());
+                known.or_insert_with(|| frames.clone());
+            }
+        }
         for (context, hits) in contexts(history) {
             let (most, runs) = reached.entry(context).or_default();
             *most = hits.max(*most);

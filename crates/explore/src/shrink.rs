@@ -1,14 +1,19 @@
-//! Smaller plans that might show the same bug: fewer faults, weaker faults, simpler conditions.
+//! Smaller plans that might show the same bug: fewer faults, weaker faults, simpler conditions,
+//! less work.
 
 use temblor_model::plan::{Fault, Plan, Step, Trigger};
 
 /// Delays and pauses are not halved below this, virtual milliseconds.
 const LEAST_DELAY_MS: u64 = 1_000;
 
+/// A workload is not cut below this, percent.
+const LEAST_LOAD: u8 = 20;
+
 /// Plans one step smaller than `plan`, the largest change first: whole steps gone, then open
-/// conditions (any node, any context, the first hit), then halved delays. Every candidate is
-/// strictly smaller, so taking the first that still fails, again and again, comes to an end.
-pub fn shrink_candidates(plan: &Plan) -> Vec<Plan> {
+/// conditions (any node, any context, the first hit), then halved delays, then half the work.
+/// Every candidate is strictly smaller, so taking the first that still fails, again and again,
+/// comes to an end. `can_do_less`: the target's workload heeds the plan's `load`.
+pub fn shrink_candidates(plan: &Plan, can_do_less: bool) -> Vec<Plan> {
     let mut candidates = Vec::new();
     let many = plan.steps.len() > 1;
     for i in (0..plan.steps.len()).filter(|_| many) {
@@ -23,6 +28,11 @@ pub fn shrink_candidates(plan: &Plan) -> Vec<Plan> {
                 candidates.push(smaller);
             }
         }
+    }
+    if can_do_less && plan.load / 2 >= LEAST_LOAD {
+        let mut smaller = plan.clone();
+        smaller.load /= 2;
+        candidates.push(smaller);
     }
     candidates
 }
@@ -80,7 +90,10 @@ mod tests {
             .iter()
             .map(|(when, fault)| Plan::single(1, when.clone(), fault.clone()));
         let plans: Vec<Plan> = plans.collect();
-        assert_eq!(shrink_candidates(&Plan::single(1, when, fault)), plans);
+        assert_eq!(
+            shrink_candidates(&Plan::single(1, when, fault), false),
+            plans
+        );
     }
 
     #[test]
@@ -109,7 +122,7 @@ mod tests {
     #[test]
     fn the_smallest_plan_has_no_candidates() {
         check(hit(None, None, 1), Fault::Crash, &[]);
-        assert_eq!(shrink_candidates(&Plan::clean()), []);
+        assert_eq!(shrink_candidates(&Plan::clean(), false), []);
     }
 
     #[test]
@@ -119,9 +132,27 @@ mod tests {
             when: Trigger::After { ms: 10 },
             fault: Fault::Heal,
         });
-        let candidates = shrink_candidates(&plan);
+        let candidates = shrink_candidates(&plan, false);
         let steps: Vec<usize> = candidates.iter().map(|p| p.steps.len()).collect();
         assert_eq!(steps, [1, 1, 2]);
+    }
+
+    #[test]
+    fn work_halves_last_and_only_where_it_can() {
+        let plan = Plan::single(1, hit(None, None, 1), Fault::Crash);
+        let loads = |plan: &Plan| {
+            let all = shrink_candidates(plan, true);
+            all.iter().map(|p| p.load).collect::<Vec<_>>()
+        };
+        assert_eq!(loads(&plan), [50]);
+        assert_eq!(
+            loads(&Plan {
+                load: 50,
+                ..plan.clone()
+            }),
+            [25]
+        );
+        assert_eq!(loads(&Plan { load: 25, ..plan }), []);
     }
 
     #[test]
@@ -135,7 +166,7 @@ mod tests {
         }
         let mut taken = 0;
         // Always the last, that is the smallest change: the longest way down.
-        while let Some(smaller) = shrink_candidates(&plan).pop() {
+        while let Some(smaller) = shrink_candidates(&plan, false).pop() {
             plan = smaller;
             taken += 1;
             assert!(taken < 100);

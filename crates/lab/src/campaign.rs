@@ -25,6 +25,7 @@ use crate::compile::Recording;
 use crate::confirm::Bugs;
 use crate::judge;
 use crate::limits::Limits;
+use crate::load::{self, Gate};
 use crate::trial::{self, Finished, Jvms, Setup, TrialSpec};
 use crate::troubles::troubles;
 
@@ -150,11 +151,11 @@ impl<'a> Campaign<'a> {
         let clean = self.clean_runs(past.baseline.clone())?;
         let search = Mutex::new(self.search(&clean, &past)?);
         let bugs = Bugs::new(past.bugs);
-        let jobs = self.spec.jobs.max(1);
+        let gate = Gate::new(self.spec.jobs);
         std::thread::scope(|scope| {
-            for _ in 0..jobs {
+            for _ in 0..gate.most {
                 scope.spawn(|| {
-                    if let Err(e) = self.work(scope, &clean, &search, &bugs) {
+                    if let Err(e) = self.work(scope, &gate, &clean, &search, &bugs) {
                         lock(&search).failure.get_or_insert(e);
                     }
                 });
@@ -193,7 +194,7 @@ impl<'a> Campaign<'a> {
             recording: Recording::None,
             warp: 1.0,
             limits: Limits::first(self.setup.target.ready.within_ms),
-            usual_op_ms: 0,
+            baseline: None,
         };
         // What goes wrong here shows, and is told, in the clean runs that follow.
         match trial::run(self.setup, &spec, &mut |_| {}, self.stop) {
@@ -252,7 +253,11 @@ impl<'a> Campaign<'a> {
 
     /// So many clean runs, as many side by side as the campaign's trials.
     fn baselines(&self, warp: f64, runs: u32) -> Result<Baseline, LabError> {
-        let jobs = self.spec.jobs.clamp(1, runs);
+        let jobs = match self.spec.jobs {
+            0 => load::cores(),
+            jobs => jobs,
+        }
+        .min(runs);
         let left = AtomicU64::new(runs.into());
         let take = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
         let one_job = || {
@@ -278,7 +283,7 @@ impl<'a> Campaign<'a> {
         let plan = Plan::clean();
         let limits = Limits::first(self.setup.target.ready.within_ms);
         let trial = self.announce(Purpose::Baseline, &plan);
-        let finished = self.run_trial(trial, &plan, warp, Recording::All, limits, 0)?;
+        let finished = self.run_trial(trial, &plan, warp, Recording::All, limits, None)?;
         let judgements = checker::judge_all(&finished.history, None, &self.checkers);
         let outcome = Outcome {
             format: Outcome::FORMAT,
@@ -323,7 +328,7 @@ impl<'a> Campaign<'a> {
         warp: f64,
         recording: Recording,
         limits: Limits,
-        usual_op_ms: u64,
+        baseline: Option<&Baseline>,
     ) -> Result<Finished, LabError> {
         let dir = self.trial_dir(trial);
         let spec = TrialSpec {
@@ -333,7 +338,7 @@ impl<'a> Campaign<'a> {
             recording,
             warp,
             limits,
-            usual_op_ms,
+            baseline,
         };
         let mut out = |event: &temblor_model::event::Event| {
             self.emit(CampaignEvent::Trial {
@@ -385,7 +390,7 @@ impl<'a> Campaign<'a> {
         let baseline = clean.at(warp);
         let limits = Limits::derive(baseline, plan, warp);
         let finished =
-            self.run_trial(trial, plan, warp, Recording::None, limits, baseline.op_ms)?;
+            self.run_trial(trial, plan, warp, Recording::None, limits, Some(baseline))?;
         let catalog = &self.setup.catalog;
         let outcome = judge::outcome(trial, &finished, baseline, catalog, &self.checkers);
         self.emit(CampaignEvent::TrialDone {
@@ -444,17 +449,22 @@ impl<'a> Campaign<'a> {
     fn work<'scope, 'env>(
         &'env self,
         scope: &'scope std::thread::Scope<'scope, 'env>,
+        gate: &'env Gate,
         clean: &'env Clean,
         search: &'env Mutex<Search>,
         bugs: &'env Bugs,
     ) -> Result<(), LabError> {
         loop {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(LabError::Interrupted);
-            }
-            if self.budget_is_over() {
-                return Ok(());
-            }
+            let is_over = || {
+                let over = self.stop.load(Ordering::Relaxed) || self.budget_is_over();
+                over || bugs.has_failed() || lock(search).is_over(self.spec.trials)
+            };
+            let Some(_pass) = gate.enter(is_over) else {
+                return match self.stop.load(Ordering::Relaxed) {
+                    true => Err(LabError::Interrupted),
+                    false => Ok(()),
+                };
+            };
             let stored = lock(search).failed.pop_front();
             if let Some((plan, outcome)) = stored {
                 bugs.consider(self, scope, clean, plan, outcome)?;
@@ -462,9 +472,6 @@ impl<'a> Campaign<'a> {
             }
             let (order, trial, plan) = {
                 let mut search = lock(search);
-                if search.failure.is_some() || bugs.has_failed() {
-                    return Ok(());
-                }
                 let Some((order, plan)) = search.next(self.spec.trials) else {
                     return Ok(());
                 };
@@ -544,6 +551,12 @@ fn confirmed(bug: &Bug) -> String {
 }
 
 impl Search {
+    /// Nothing is left to begin, or something failed for good.
+    fn is_over(&self, limit: u64) -> bool {
+        let nothing_left = self.again.is_empty() && self.failed.is_empty();
+        self.failure.is_some() || nothing_left && self.planned >= limit
+    }
+
     fn next(&mut self, limit: u64) -> Option<(u64, Plan)> {
         if let Some(again) = self.again.pop_front() {
             return Some(again);

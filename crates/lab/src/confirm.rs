@@ -1,20 +1,22 @@
 //! From a failing trial to a bug: replays tell a bug from an accident.
 //!
-//! A failing trial's plan is replayed on the campaign's clock and, beside the search, on the
-//! real one: such a replay mostly waits. When most of the former and one of the latter show the
-//! same signature, it is a bug.
+//! A failing trial's plan is replayed on the campaign's clock. When most replays show the same
+//! signature, the plan is made smaller, and the smallest one is confirmed in the same way; then,
+//! beside the search, on the real clock too: such a replay mostly waits. When one of these shows
+//! it as well, it is a bug.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Condvar, Mutex};
 
 use temblor_explore::triage::{self, BugFacts, Signature};
-use temblor_model::bug::{Bug, Confirmation, Outcome};
+use temblor_model::bug::{Bug, Confirmation, Outcome, ShrunkFrom};
 use temblor_model::campaign::{CampaignEvent, Purpose};
 use temblor_model::plan::Plan;
 
 use crate::LabError;
 use crate::campaign::{Campaign, Clean, lock};
+use crate::shrink;
 
 /// Replays on the real clock that run side by side; they mostly sleep.
 const REAL_CLOCK_JOBS: u32 = 3;
@@ -45,15 +47,12 @@ struct Candidate {
     cause: String,
     plan: Plan,
     outcome: Outcome,
+    shrunk: Option<ShrunkFrom>,
 }
 
-/// What the two kinds of replays of a candidate have come to: times shown, of how many.
-#[derive(Clone, Copy, Default)]
-struct Replays {
-    warped: Option<(u32, u32)>,
-    unwarped: Option<(u32, u32)>,
-    /// Nothing more is to be told of it.
-    settled: bool,
+/// Whether replays that showed it so many times, of so many, confirm it.
+fn is_most((times, of): (u32, u32)) -> bool {
+    times * 2 >= of
 }
 
 impl Bugs {
@@ -117,31 +116,64 @@ impl Bugs {
         if !self.is_new(campaign, &cause, &signature, outcome.trial) {
             return Ok(());
         }
-        let candidate = Arc::new(Candidate {
+        let mut candidate = Candidate {
             signature,
             known,
             cause,
             plan,
             outcome,
-        });
-        let replays = Arc::new(Mutex::new(Replays::default()));
-        match clean.unwarped {
-            None => lock(&replays).unwarped = Some((0, 0)),
-            Some(_) => {
-                let (candidate, replays) = (candidate.clone(), replays.clone());
-                scope.spawn(move || {
-                    let shown = self.replay_unwarped(campaign, clean, &candidate, &replays);
-                    self.note(campaign, &candidate, &replays, shown, |r, shown| {
-                        r.unwarped = Some(shown);
-                    });
-                });
-            }
+            shrunk: None,
+        };
+        let mut shown = self.replay_warped(campaign, clean, &candidate)?;
+        if is_most(shown) && campaign.spec.shrink > 0 {
+            shown = self.shrink(campaign, clean, &mut candidate, shown)?;
         }
-        let shown = self.replay_warped(campaign, clean, &candidate);
-        self.note(campaign, &candidate, &replays, shown, |r, shown| {
-            r.warped = Some(shown)
+        if !is_most(shown) || clean.unwarped.is_none() {
+            self.settle(campaign, &candidate, shown, (0, 0));
+            return Ok(());
+        }
+        scope.spawn(move || {
+            match self.replay_unwarped(campaign, clean, &candidate) {
+                Ok(unwarped) => self.settle(campaign, &candidate, shown, unwarped),
+                Err(error) => {
+                    lock(&self.failure).get_or_insert(error);
+                }
+            };
         });
         Ok(())
+    }
+
+    /// Makes the plan smaller; gives the confirmation of the one it ends with.
+    fn shrink(
+        &self,
+        campaign: &Campaign<'_>,
+        clean: &Clean,
+        candidate: &mut Candidate,
+        shown: (u32, u32),
+    ) -> Result<(u32, u32), LabError> {
+        let Candidate {
+            signature, plan, ..
+        } = &*candidate;
+        let budget = campaign.spec.shrink;
+        let shrunk = shrink::smallest(campaign, clean, signature, plan, budget)?;
+        let original = candidate.plan.clone();
+        let smaller = shrunk.plan != original;
+        candidate.plan = shrunk.plan;
+        candidate.shrunk = Some(ShrunkFrom {
+            plan: original.clone(),
+            replays: shrunk.replays,
+            minimal: shrunk.minimal,
+        });
+        if !smaller {
+            return Ok(shown);
+        }
+        let again = self.replay_warped(campaign, clean, candidate)?;
+        if is_most(again) {
+            return Ok(again);
+        }
+        // Luck made it look smaller: the plan that was confirmed before stays.
+        candidate.plan = original;
+        Ok(shown)
     }
 
     /// Replays on the campaign's clock; ends as soon as they cannot be the most any more.
@@ -168,12 +200,11 @@ impl Bugs {
         campaign: &Campaign<'_>,
         clean: &Clean,
         candidate: &Candidate,
-        replays: &Mutex<Replays>,
     ) -> Result<(u32, u32), LabError> {
         self.take_real_clock();
         let result = (|| {
             let (mut times, mut of) = (0, 0);
-            while of < campaign.spec.confirm_unwarped && times == 0 && !lock(replays).settled {
+            while of < campaign.spec.confirm_unwarped && times == 0 {
                 if campaign.stop.load(Ordering::Relaxed) {
                     return Err(LabError::Interrupted);
                 }
@@ -188,44 +219,21 @@ impl Bugs {
         result
     }
 
-    /// Takes in what one kind of replays came to; settles the candidate when both are known.
-    fn note(
+    /// All replays of a candidate are known: it is a bug, or it is not.
+    fn settle(
         &self,
         campaign: &Campaign<'_>,
         candidate: &Candidate,
-        replays: &Mutex<Replays>,
-        shown: Result<(u32, u32), LabError>,
-        put: impl FnOnce(&mut Replays, (u32, u32)),
+        warped: (u32, u32),
+        unwarped: (u32, u32),
     ) {
-        let mut replays = lock(replays);
-        match shown {
-            Ok(shown) => put(&mut replays, shown),
-            Err(error) => {
-                lock(&self.failure).get_or_insert(error);
-                return;
-            }
-        }
-        let confirmed = |(times, of): (u32, u32)| times * 2 >= of;
-        let Replays {
-            warped,
-            unwarped,
-            settled,
-        } = *replays;
-        let refuted = warped.is_some_and(|w| !confirmed(w))
-            || unwarped.is_some_and(|(times, of)| of > 0 && times == 0);
-        if settled || !(refuted || warped.is_some() && unwarped.is_some()) {
-            return;
-        }
-        replays.settled = true;
-        drop(replays);
-        let ((times, of), (unwarped_times, unwarped_of)) =
-            (warped.unwrap_or_default(), unwarped.unwrap_or_default());
         let confirmed = Confirmation {
-            times,
-            of,
-            unwarped_times,
-            unwarped_of,
+            times: warped.0,
+            of: warped.1,
+            unwarped_times: unwarped.0,
+            unwarped_of: unwarped.1,
         };
+        let refuted = !is_most(warped) || unwarped.1 > 0 && unwarped.0 == 0;
         match refuted {
             true => self.give_up(campaign, candidate, confirmed),
             false => self.found(campaign, candidate, confirmed),
@@ -300,6 +308,7 @@ impl Bugs {
             cause,
             plan,
             outcome,
+            shrunk,
         } = candidate;
         let mut states = lock(&self.by_cause);
         let trials = match states.get(cause) {
@@ -312,6 +321,7 @@ impl Bugs {
             title: triage::title(outcome),
             known: known.clone(),
             plan: plan.clone(),
+            shrunk: shrunk.clone(),
             symptoms: triage::symptoms(outcome).into_iter().cloned().collect(),
             fired: outcome.fired.clone(),
             trials,

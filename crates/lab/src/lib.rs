@@ -4,6 +4,7 @@
 //! - [`compile`]: a plan becomes data on the board.
 //! - [`board`]: the board's file, its events and questions.
 //! - [`limits`]: every wait of a trial, derived from baselines.
+//! - [`load`]: how many trials run side by side.
 //! - [`trial`]: one trial from an empty folder to a history.
 //! - [`check`]: what can be wrong with a campaign before it runs.
 //! - [`campaign`]: baselines, search, confirmation, resume.
@@ -19,8 +20,10 @@ mod confirm;
 pub mod faults;
 mod judge;
 pub mod limits;
+pub mod load;
 mod probes;
 mod running;
+mod shrink;
 pub mod trial;
 mod troubles;
 

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use temblor_cluster::cell::{Cell, CellError, ExitNotice, ProcId};
 use temblor_cluster::start::{self, Extra, TrialPlace};
-use temblor_cluster::tail::{ClientLine, LogTail, OpTail};
+use temblor_cluster::tail::{ClientLine, LogTail, OpTail, Seen};
 use temblor_cluster::target::{Client, Node};
 use temblor_model::board::record::{Record, RecordWhat};
 use temblor_model::event::{Event, Stage, What};
+use temblor_model::history::History;
 use temblor_model::op::{OpEvent, Reg};
 use temblor_model::plan::{Fault, Plan, Trigger};
 
@@ -93,6 +94,7 @@ impl<'a> Running<'a> {
         let place = TrialPlace {
             dir: cell.dir().to_path_buf(),
             seed: spec.plan.seed,
+            load: spec.plan.load,
         };
         let mut nodes = Vec::new();
         for facts in setup.target.cast.nodes.clone() {
@@ -407,7 +409,9 @@ impl<'a> Running<'a> {
                 self.notice("lab", format!("cannot read a node's log: {e}"));
                 Vec::new()
             });
-            for mut line in entries {
+            for Seen { at, entry } in entries {
+                let mut line = entry;
+                let at_us = at.saturating_duration_since(self.clock.started).as_micros() as u64;
                 let in_dump = &mut self.nodes[i].in_dump;
                 line.more.retain(|text| !is_dump_line(in_dump, text));
                 let raw = line.level.is_empty();
@@ -415,14 +419,15 @@ impl<'a> Running<'a> {
                     continue;
                 }
                 let node = self.nodes[i].name.clone();
-                self.emit(What::Log {
+                let what = What::Log {
                     node,
                     level: line.level,
                     logger: line.logger,
                     thread: line.thread,
                     message: line.message,
                     more: line.more,
-                });
+                };
+                self.emit_at(at_us, what);
             }
         }
     }
@@ -486,6 +491,13 @@ impl<'a> Running<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What has happened by now.
+    pub fn history_so_far(&self) -> Option<History> {
+        let mut events = self.events.clone();
+        events.sort_by_key(|e| e.at_us);
+        History::from_events(self.plan.clone(), events)
     }
 
     /// Nothing more will come: what is left is taken in.

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use temblor_cluster::cell::{Cell, CellSpec};
 use temblor_cluster::target::{FINALE, Target};
+use temblor_explore::checker;
 use temblor_model::catalog::SiteCatalog;
 use temblor_model::event::{Stage, What};
-use temblor_model::history::{ClientRole, History};
+use temblor_model::history::{Baseline, ClientRole, History};
 use temblor_model::plan::Plan;
 
 use crate::LabError;
@@ -25,6 +26,8 @@ const TURN: Duration = Duration::from_millis(4);
 const STUCK_FACTOR: u32 = 4;
 /// The least time an operation must be open for a thread dump, virtual milliseconds.
 const STUCK_MS: u64 = 2_500;
+/// Between two questions whether waiting longer would change the verdict.
+const LOOK: Duration = Duration::from_millis(500);
 /// Thread dumps of one trial: the first when something sticks, the next to see whether it moves.
 const DUMPS: u32 = 2;
 
@@ -76,8 +79,8 @@ pub struct TrialSpec<'a> {
     pub recording: Recording,
     pub warp: f64,
     pub limits: Limits,
-    /// What nearly all operations of clean runs end within, real milliseconds; 0: unknown.
-    pub usual_op_ms: u64,
+    /// What clean runs look like; none when this is one to learn from.
+    pub baseline: Option<&'a Baseline>,
 }
 
 /// What a trial leaves behind.
@@ -190,13 +193,12 @@ pub fn run(
         client: c.name.clone(),
         node: c.facts.node.clone(),
     });
-    let clients: Vec<ClientRole> = roles.collect();
-    let single_roles = setup.target.single_roles.clone();
+    let clients = roles.collect();
     running.emit(What::Began {
-        nodes: nodes.clone(),
-        clients: clients.clone(),
+        nodes,
+        clients,
         warp: spec.warp,
-        single_roles: single_roles.clone(),
+        single_roles: setup.target.single_roles.clone(),
     });
     let staged = stages(&mut running, spec);
     running.take_in();
@@ -215,14 +217,9 @@ pub fn run(
     closed?;
     let fired = running.board.current_step();
     let unreached = (fired..spec.plan.steps.len() as u32).collect();
-    let history = History {
-        plan: spec.plan.clone(),
-        nodes,
-        clients,
-        warp: spec.warp,
-        single_roles,
-        events: std::mem::take(&mut running.events),
-    };
+    let events = std::mem::take(&mut running.events);
+    let history = History::from_events(spec.plan.clone(), events);
+    let history = history.ok_or_else(|| LabError::Internal("a trial that never began".into()))?;
     let seconds = running.clock.started.elapsed().as_secs_f64();
     let covered = running.board.covered_blocks();
     Ok(Finished {
@@ -319,13 +316,16 @@ fn await_service(running: &mut Running<'_>, limit: Duration) -> Result<(), LabEr
     Ok(())
 }
 
-/// Until all clients are done or the time is up; thread dumps where operations stick.
+/// Until all clients are done, the time is up, or more of it would change nothing; thread dumps
+/// where operations stick.
 fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabError> {
     let began = Instant::now();
+    let usual_op_ms = spec.baseline.map_or(0, |b| b.op_ms);
     let patience =
-        (Duration::from_millis(spec.usual_op_ms) * STUCK_FACTOR).max(running.clock.real(STUCK_MS));
+        (Duration::from_millis(usual_op_ms) * STUCK_FACTOR).max(running.clock.real(STUCK_MS));
     let mut dumps = 0;
     let mut next_dump = patience;
+    let mut next_look = Duration::ZERO;
     let late = running.clock.real(running.setup.target.late_ms);
     while !running.clients_done() {
         if began.elapsed() >= late {
@@ -347,6 +347,17 @@ fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabEr
             running.dump_threads()?;
             dumps += 1;
             next_dump *= 2;
+        }
+        let all_fired = running.board.current_step() as usize >= spec.plan.steps.len();
+        if dumps == DUMPS && all_fired && began.elapsed() > next_look {
+            next_look = began.elapsed() + LOOK;
+            let so_far = running.history_so_far();
+            if so_far.is_some_and(|h| checker::is_decided(&h, spec.baseline)) {
+                running.emit(What::Deadline {
+                    limit_ms: began.elapsed().as_millis() as u64,
+                });
+                return Ok(());
+            }
         }
     }
     Ok(())

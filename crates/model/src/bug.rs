@@ -87,12 +87,27 @@ pub struct Bug {
     pub title: String,
     /// Id of the known bug it matches, if any.
     pub known: Option<String>,
+    /// The smallest plan that shows it.
     pub plan: Plan,
+    /// What shrinking came to; none where it was not tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shrunk: Option<ShrunkFrom>,
     pub symptoms: Vec<Symptom>,
     pub fired: Vec<FiredFault>,
     /// Trials that showed it, the first one first.
     pub trials: Vec<u64>,
     pub confirmed: Confirmation,
+}
+
+/// How a bug's plan became as small as it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShrunkFrom {
+    /// The plan of the trial that found the bug.
+    pub plan: Plan,
+    /// Replays of smaller plans.
+    pub replays: u32,
+    /// Nothing smaller shows the bug; else the replays were used up before that was known.
+    pub minimal: bool,
 }
 
 /// How often replays showed the bug again.

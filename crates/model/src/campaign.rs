@@ -28,6 +28,7 @@ pub struct CampaignSpec {
     pub trials: u64,
     /// Wall-clock limit in seconds; 0 is none.
     pub budget_s: u64,
+    /// Trials side by side; 0: as many as the machine has time for.
     pub jobs: u32,
     pub warp: WarpSpec,
     /// Kinds of faults to inject: `throw`, `delay`, `crash`.
@@ -46,6 +47,12 @@ pub struct CampaignSpec {
     /// Replays that confirm a bug, and of these on the real clock.
     pub confirm: u32,
     pub confirm_unwarped: u32,
+    /// Replays that may go into making a bug's plan smaller.
+    #[serde(default)]
+    pub shrink: u32,
+    /// What the folders of trials may take, in megabytes, before failing ones are thinned too.
+    #[serde(default = "CampaignSpec::usual_keep_mb")]
+    pub keep_mb: u64,
     /// The plan to run, for policy `replay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
@@ -53,6 +60,12 @@ pub struct CampaignSpec {
 
 impl CampaignSpec {
     pub const FORMAT: u32 = 1;
+    /// Two gigabytes: some thousand failing trials of a usual target.
+    pub const KEEP_MB: u64 = 2_000;
+
+    fn usual_keep_mb() -> u64 {
+        CampaignSpec::KEEP_MB
+    }
 }
 
 /// How fast virtual time runs.
@@ -73,6 +86,8 @@ pub enum Purpose {
     Search,
     /// Replays that tell a bug from an accident.
     Confirm,
+    /// Replays of smaller plans.
+    Shrink,
 }
 
 /// What happens in a campaign.

@@ -70,6 +70,9 @@ pub struct Baseline {
     pub templates: BTreeSet<String>,
     /// What was reached: per site and node, the contexts and how often.
     pub reached: Vec<Reached>,
+    /// The frames of each context, innermost first.
+    #[serde(default)]
+    pub contexts: BTreeMap<String, Vec<String>>,
     /// Longest time from a start or from healing until a node serves, real milliseconds; 0 where
     /// it was not learned.
     #[serde(default)]

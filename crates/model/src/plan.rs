@@ -11,6 +11,12 @@ pub struct Plan {
     /// Seeds everything random in the trial.
     #[serde(default)]
     pub seed: u64,
+    /// How much of its work the workload does, in percent, where the target's can do less.
+    #[serde(
+        default = "Plan::whole_load",
+        skip_serializing_if = "Plan::is_whole_load"
+    )]
+    pub load: u8,
     #[serde(default, rename = "step")]
     pub steps: Vec<Step>,
 }
@@ -189,7 +195,10 @@ impl std::fmt::Display for Plan {
             let comma = if i > 0 { "; " } else { "" };
             write!(f, "{comma}{} at {}", step.fault, step.when)?;
         }
-        Ok(())
+        match self.load {
+            100 => Ok(()),
+            load => write!(f, "; {load} % of the workload"),
+        }
     }
 }
 
@@ -200,11 +209,20 @@ impl Plan {
         Self::FORMAT
     }
 
+    fn whole_load() -> u8 {
+        100
+    }
+
+    fn is_whole_load(load: &u8) -> bool {
+        *load == Self::whole_load()
+    }
+
     /// A run without faults.
     pub fn clean() -> Plan {
         Plan {
             format: Self::FORMAT,
             seed: 0,
+            load: Self::whole_load(),
             steps: Vec::new(),
         }
     }
@@ -213,6 +231,7 @@ impl Plan {
         Plan {
             format: Self::FORMAT,
             seed,
+            load: Self::whole_load(),
             steps: vec![Step { when, fault }],
         }
     }

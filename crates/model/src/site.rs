@@ -75,6 +75,12 @@ pub struct Site {
     /// Some callers pass a stream that is in memory only; others do not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_be_memory: bool,
+    /// Methods that make the streams which are in memory only, `pkg.Class.method`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_makers: Vec<String>,
+    /// Methods that make the others, as far as they are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub real_makers: Vec<String>,
     /// States of tasks in which the site is reached, nearest first; a few of many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<Reach>,
@@ -84,6 +90,23 @@ pub struct Site {
     /// The group of guarded sites of its basic block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<u32>,
+}
+
+impl Site {
+    /// Whether a hit in this context only meets memory, so that no I/O can fail there: of the
+    /// methods on the stack, innermost first, the first that makes a stream for the site makes
+    /// one in memory.
+    pub fn is_in_memory(&self, frames: &[String]) -> bool {
+        let is_in = |makers: &[String], frame: &str| makers.iter().any(|maker| maker == frame);
+        let mut methods = frames
+            .iter()
+            .map(|f| f.split('(').next().unwrap_or(f).trim());
+        let maker = methods.find_map(|method| {
+            let real = is_in(&self.real_makers, method);
+            (real || is_in(&self.memory_makers, method)).then_some(real)
+        });
+        maker == Some(false)
+    }
 }
 
 /// Where an exception of a site comes from.
@@ -104,4 +127,44 @@ pub enum Raise {
     Declared,
     /// A body throws it and nothing on the way handles it.
     Thrown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_maker_on_the_stack_says_what_a_stream_is() {
+        let site = Site {
+            memory_makers: vec!["x.Reply.pack".into(), "x.Both.open".into()],
+            real_makers: vec!["x.Snapshot.save".into(), "x.Both.open".into()],
+            ..Site::default()
+        };
+        let check = |frames: &[&str], expected: bool| {
+            let frames: Vec<String> = frames.iter().map(|f| f.to_string()).collect();
+            assert_eq!(site.is_in_memory(&frames), expected, "{frames:?}");
+        };
+        let write = "x.Record.write(Record.java:3)";
+        check(&[write, "x.Reply.pack(Reply.java:9)"], true);
+        check(
+            &[
+                write,
+                "x.Reply.pack(Reply.java:9)",
+                "x.Snapshot.save(S.java:1)",
+            ],
+            true,
+        );
+        check(
+            &[
+                write,
+                "x.Snapshot.save(S.java:1)",
+                "x.Reply.pack(Reply.java:9)",
+            ],
+            false,
+        );
+        // Nobody on the stack made it, or one that makes both kinds: it may be real.
+        check(&[write, "x.Reply.packed(Reply.java:9)"], false);
+        check(&[write, "x.Both.open(B.java:1)"], false);
+        check(&[], false);
+    }
 }

@@ -10,7 +10,7 @@ use temblor_model::campaign::{CampaignEvent, CampaignSpec, EventSink, Summary, W
 
 use crate::escape;
 pub use crate::progress::Paint;
-use crate::progress::{Line, Progress, Style, live_lines, plain_line, plural};
+use crate::progress::{Line, Progress, Style, jobs, live_lines, plain_line, plural};
 use crate::view::{short_plan, span};
 
 /// The display is redrawn at most this often.
@@ -277,7 +277,7 @@ fn started(
                 escape::line(&spec.policy),
                 spec.seed,
                 plural(sites as u64, "site"),
-                plural(spec.jobs.into(), "job"),
+                jobs(spec.jobs),
             ),
         );
     let mut lines = vec![

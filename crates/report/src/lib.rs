@@ -29,6 +29,7 @@ pub use compare::{Comparison, compare};
 pub use console::Console;
 pub use json::JsonSink;
 pub use store::{
-    Store, StoreError, StoreFailure, StoreSink, Trials, find_bug, find_campaign, load_events,
+    Listed, Store, StoreError, StoreFailure, StoreSink, Trials, find_bug, find_campaign,
+    load_events, running,
 };
 pub use terminal_svg::terminal_svg;

@@ -65,7 +65,7 @@ impl Progress {
                 self.running.remove(trial);
                 match purpose {
                     Purpose::Baseline => self.baselines += 1,
-                    Purpose::Confirm => self.confirms += 1,
+                    Purpose::Confirm | Purpose::Shrink => self.confirms += 1,
                     Purpose::Search => {
                         self.done += 1;
                         self.fired += u64::from(!outcome.fired.is_empty());
@@ -192,6 +192,7 @@ pub fn live_lines(
             Purpose::Baseline => "clean run",
             Purpose::Search => "trial",
             Purpose::Confirm => "replay",
+            Purpose::Shrink => "smaller plan",
         };
         lines.push(
             Line::default()
@@ -227,6 +228,14 @@ pub fn plural(count: u64, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
         n => format!("{n} {noun}s"),
+    }
+}
+
+/// How many trials run side by side.
+pub fn jobs(count: u32) -> String {
+    match count {
+        0 => "jobs by load".to_owned(),
+        count => plural(count.into(), "job"),
     }
 }
 

@@ -301,11 +301,14 @@ impl Rule {
                          that the cluster should survive."
                 .to_owned(),
             "hang" => "Threads are stuck after an injected fault.".to_owned(),
-            "consistency" => "What clients saw together cannot have happened one after another, or \
+            "consistency" => {
+                "What clients saw together cannot have happened one after another, or \
                               nodes end with different state."
-                .to_owned(),
-            "guarantees" => "A session saw the past after the present, or a watch was lost."
-                .to_owned(),
+                    .to_owned()
+            }
+            "guarantees" => {
+                "A session saw the past after the present, or a watch was lost.".to_owned()
+            }
             "gray" => "A node says that it is well while its clients get nothing done, or two \
                        nodes claim one role."
                 .to_owned(),

@@ -40,7 +40,7 @@ pub fn create_store(
 /// Runs a campaign in its store; the reports are written even when it ended early.
 pub fn run(
     prepared: &Prepared,
-    store: Store,
+    mut store: Store,
     past: Past,
     json: bool,
     also: Option<Box<dyn EventSink>>,
@@ -48,7 +48,9 @@ pub fn run(
     let dir = store.path().to_path_buf();
     let spec = store.spec().clone();
     let setup = prepared.setup(&spec, &dir)?;
+    // First the handlers, then the claim: whoever holds it may be sent the signal of `pause`.
     let stop = stop::on_request();
+    let claim = store.claim()?;
     let mut stream = Stream::open(store, json, stop);
     if let Some(sink) = also {
         stream.also(sink);
@@ -64,6 +66,7 @@ pub fn run(
     }
     drop(stream);
     let published = Store::open(&dir).and_then(|store| publish::campaign(&store));
+    drop(claim);
     let summary = result.map_err(|e| match e {
         LabError::Plan(_) | LabError::Policy(_) | LabError::Command(_) => {
             BadInput(e.to_string()).into()

@@ -38,6 +38,8 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
         baselines: 4,
         confirm: 3,
         confirm_unwarped: 1,
+        keep_mb: CampaignSpec::KEEP_MB,
+        shrink: 0,
         plan: None,
     };
     let store = campaign::create_store(root, &spec, &prepared)?;

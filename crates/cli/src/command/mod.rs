@@ -3,8 +3,10 @@
 mod analyze;
 mod bench;
 mod campaign;
+mod check;
 mod demo;
 mod doctor;
+mod pause;
 mod replay;
 mod report;
 mod resume;
@@ -22,6 +24,8 @@ pub fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Analyze(args) => analyze::run(&args),
         Command::Run(args) => run::run(&store, &args),
         Command::Resume(args) => resume::run(&store, &args),
+        Command::Pause(args) => pause::run(&store, &args),
+        Command::Check(args) => check::run(&store, &args),
         Command::Replay(args) => replay::run(&store, &args),
         Command::Report(args) => report::run(&store, &args),
         Command::Doctor(args) => doctor::run(&args),

@@ -55,6 +55,8 @@ pub fn run(root: &Path, args: &ReplayArgs) -> anyhow::Result<Exit> {
         baselines: 2,
         confirm: 0,
         confirm_unwarped: 0,
+        keep_mb: CampaignSpec::KEEP_MB,
+        shrink: 0,
         plan: Some(wanted.plan.clone()),
     };
     let store = campaign::create_store(root, &spec, &prepared)?;

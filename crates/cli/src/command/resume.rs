@@ -12,11 +12,15 @@ use super::campaign;
 use crate::args::ResumeArgs;
 use crate::exit::{BadInput, Exit};
 use crate::prepare;
+use crate::stop;
 
 pub fn run(root: &Path, args: &ResumeArgs) -> anyhow::Result<Exit> {
     let bad = |e: temblor_report::StoreError| BadInput(e.to_string());
     let dir = find_campaign(root, &args.campaign).map_err(bad)?;
     let mut store = Store::open(&dir).map_err(bad)?;
+    // Before anything of it is read: what it goes on from must not change any more.
+    stop::on_request();
+    store.claim().map_err(bad)?;
     if let Some(trials) = args.trials {
         store.change_spec(|spec| spec.trials = trials)?;
     }

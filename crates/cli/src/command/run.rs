@@ -36,7 +36,7 @@ fn spec(args: &RunArgs, prepared: &Prepared) -> anyhow::Result<CampaignSpec> {
         seed: args.seed,
         trials: args.trials,
         budget_s: args.budget.map_or(0, |b| b.ms.div_ceil(1000)),
-        jobs: args.jobs.unwrap_or_else(campaign::default_jobs),
+        jobs: args.jobs.unwrap_or(0),
         warp: args.warp.0,
         faults: args.faults.clone(),
         delay_ms: args.delay.ms,
@@ -46,6 +46,8 @@ fn spec(args: &RunArgs, prepared: &Prepared) -> anyhow::Result<CampaignSpec> {
         baselines: args.baselines,
         confirm: args.confirm,
         confirm_unwarped: args.confirm_unwarped,
+        keep_mb: args.keep.mb,
+        shrink: args.shrink,
         plan,
     })
 }

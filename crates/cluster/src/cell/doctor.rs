@@ -1,6 +1,8 @@
 //! What this machine allows, before a trial depends on it.
 
+use std::fs::{self, OpenOptions};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
@@ -47,18 +49,78 @@ pub fn doctor() -> Vec<Finding> {
         )],
     };
     findings.push(nft());
+    findings.push(fuse());
+    findings.push(dm_delay());
     findings
 }
 
 fn nft() -> Finding {
     match super::init::nft_program() {
-        Some(path) => good("nft, for partitions", path),
+        Some(path) => good("nft, for partitions and stalls", path),
         None => bad(
-            "nft, for partitions",
+            "nft, for partitions and stalls",
             "not installed",
             "apt-get install nftables",
         ),
     }
+}
+
+const FUSE: &str = "FUSE, for slow disks";
+
+fn fuse() -> Finding {
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    if !known
+        .lines()
+        .any(|line| line.trim_start_matches("nodev").trim() == "fuse")
+    {
+        let fix = "`modprobe fuse`, or a kernel with CONFIG_FUSE_FS; only `--below` needs it";
+        return bad(FUSE, "not in this kernel", fix);
+    }
+    let device = "/dev/fuse";
+    match OpenOptions::new().read(true).write(true).open(device) {
+        Ok(_) => good(FUSE, device),
+        Err(error) => bad(
+            FUSE,
+            format!("{device}: {error}"),
+            "`chmod 666 /dev/fuse`, in a container `--device /dev/fuse`; only `--below` needs it",
+        ),
+    }
+}
+
+/// Nothing depends on it: FUSE delays single operations, this would delay a whole disk.
+fn dm_delay() -> Finding {
+    let there = Path::new("/sys/module/dm_delay").exists();
+    let state = if there { "loaded" } else { "not loaded" };
+    good(
+        "dm-delay",
+        format!("{state}; not needed, slow disks are made by FUSE"),
+    )
+}
+
+/// Nothing depends on it: it cannot let packets go early, nft with TCP's own repetition can.
+/// Tried in the network namespace that was just entered.
+fn netem() -> Finding {
+    let tried = ["/usr/sbin/tc", "/sbin/tc", "/usr/bin/tc"]
+        .into_iter()
+        .find(|path| Path::new(path).exists())
+        .and_then(|tc| {
+            Command::new(tc)
+                .args(["qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .ok()
+        });
+    let state = match tried {
+        Some(status) if status.success() => "in this kernel",
+        Some(_) => "not in this kernel",
+        None => "unknown without `tc`",
+    };
+    good(
+        "netem",
+        format!("{state}; not needed, stalls are made by nft"),
+    )
 }
 
 /// Tries every kind of namespace; leaves this process unfit for anything else.
@@ -77,10 +139,16 @@ pub(super) fn try_namespaces() -> Vec<Finding> {
         }
     }
     for kind in &namespaces::KINDS {
-        findings.push(match kernel::unshare(kind.flag) {
-            Ok(()) => good(kind.name, "allowed"),
-            Err(error) => bad(kind.name, error.to_string(), kind.advice),
-        });
+        match kernel::unshare(kind.flag) {
+            Ok(()) => {
+                findings.push(good(kind.name, "allowed"));
+                // Only here: elsewhere it would slow the machine's own network down.
+                if kind.flag == libc::CLONE_NEWNET {
+                    findings.push(netem());
+                }
+            }
+            Err(error) => findings.push(bad(kind.name, error.to_string(), kind.advice)),
+        }
     }
     let last_pid = Path::new("/proc/sys/kernel/ns_last_pid");
     findings.push(if last_pid.exists() {

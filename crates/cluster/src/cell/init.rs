@@ -1,9 +1,10 @@
-//! Process number 1 of a cell. It passes requests about processes on to the keeper, asks probes
-//! and loads network rules itself, and ends, and with it the cell, when the lab is gone.
+//! Process number 1 of a cell. It passes requests about processes on to the keeper, asks probes,
+//! loads network rules and starts slow disks itself, and ends, and with it the cell, when the lab is gone.
 //!
 //! The keeper is a process of its own because a snapshot freezes it with all its descendants,
 //! while init, which holds the lab's socket, stays outside.
 
+use std::fs;
 use std::io::{self, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use super::below::Disks;
 use super::message::{FromCell, ToCell, receive, send};
 use super::{keeper, kernel, probe};
 
@@ -21,6 +23,8 @@ const KEEPER_NAME: &[u8] = b"temblor-keeper";
 /// More probes or rule scripts at once are refused.
 const TASKS_MAX: usize = 256;
 const EXIT_BROKEN: i32 = 70;
+/// The longest interval between TCP's attempts, where the kernel (6.15) lets it be set.
+const RESEND_MAX: (&str, &str) = ("/proc/sys/net/ipv4/tcp_rto_max_ms", "1000");
 
 /// The lab's end, written by several threads.
 #[derive(Clone)]
@@ -67,6 +71,7 @@ fn serve_or_say(dir: &Path, control: UnixStream) -> io::Result<()> {
     thread::spawn(move || relay_keeper(from_keeper, &relay));
     to_lab.say(&FromCell::Ready);
     let tasks = Arc::new(AtomicUsize::new(0));
+    let disks = Arc::new(Disks::default());
     while let Some(message) = receive::<ToCell>(&mut from_lab)? {
         match message {
             ToCell::Start { .. } | ToCell::Signal { .. } => send(&mut to_keeper, &message)?,
@@ -78,9 +83,26 @@ fn serve_or_say(dir: &Path, control: UnixStream) -> io::Result<()> {
             }
             ToCell::Nft { request, script } => in_background(&tasks, &to_lab, request, move || {
                 match load_rules(&script) {
-                    Ok(()) => FromCell::NftDone { request },
+                    Ok(printed) => FromCell::NftDone { request, printed },
                     Err(reason) => FromCell::Failed { request, reason },
                 }
+            }),
+            ToCell::Disk {
+                request,
+                folder,
+                order,
+            } => {
+                let disks = disks.clone();
+                in_background(&tasks, &to_lab, request, move || {
+                    match disks.obey(&folder, &order) {
+                        Ok(held) => FromCell::Disk { request, held },
+                        Err(reason) => FromCell::Failed { request, reason },
+                    }
+                })
+            }
+            ToCell::ResendSoon { request } => to_lab.say(&FromCell::ResendSoon {
+                request,
+                allowed: fs::write(RESEND_MAX.0, RESEND_MAX.1).is_ok(),
             }),
         }
     }
@@ -133,15 +155,15 @@ pub fn nft_program() -> Option<&'static str> {
     .find(|path| Path::new(path).exists())
 }
 
-/// Runs `nft -f -` in this network namespace.
-fn load_rules(script: &str) -> Result<(), String> {
+/// Runs `nft -f -` in this network namespace; what it printed.
+fn load_rules(script: &str) -> Result<String, String> {
     let missing = "`nft` is not installed; get it with `apt-get install nftables`";
     let program = nft_program().ok_or(missing)?;
     let run = || -> io::Result<std::process::Output> {
         let mut child = Command::new(program)
             .args(["-f", "-"])
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
@@ -151,7 +173,7 @@ fn load_rules(script: &str) -> Result<(), String> {
     };
     let output = run().map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let text = String::from_utf8_lossy(&output.stderr);
     Err(format!(

@@ -120,7 +120,10 @@ impl Keeper {
                 Ok(()) => FromCell::Signalled { request },
                 Err(reason) => FromCell::Failed { request, reason },
             },
-            ToCell::Probe { request, .. } | ToCell::Nft { request, .. } => FromCell::Failed {
+            ToCell::Probe { request, .. }
+            | ToCell::Nft { request, .. }
+            | ToCell::Disk { request, .. }
+            | ToCell::ResendSoon { request } => FromCell::Failed {
                 request,
                 reason: "not the keeper's business".into(),
             },

@@ -239,17 +239,17 @@ impl Cell {
     /// Cuts the network between the groups; replaces an earlier partition.
     pub fn partition(&self, groups: &[Vec<Ipv4Addr>]) -> Result<()> {
         self.load_rules("partition the network", partition_script(groups))
+            .map(drop)
     }
 
     /// Mends the network.
     pub fn heal(&self) -> Result<()> {
-        self.load_rules("heal the network", heal_script())
+        self.load_rules("heal the network", heal_script()).map(drop)
     }
 
-    fn load_rules(&self, what: &str, script: String) -> Result<()> {
-        let ask = |request| ToCell::Nft { request, script };
-        match self.request(what, self.spec.answer_within_ms, ask)? {
-            FromCell::NftDone { .. } => Ok(()),
+    pub(super) fn load_rules(&self, what: &str, script: String) -> Result<String> {
+        match self.ask(what, |request| ToCell::Nft { request, script })? {
+            FromCell::NftDone { printed, .. } => Ok(printed),
             other => Err(unexpected(what.to_string(), &other)),
         }
     }
@@ -313,6 +313,11 @@ impl Cell {
 
     fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// One request within the time that is usual.
+    pub(super) fn ask(&self, what: &str, ask: impl FnOnce(u64) -> ToCell) -> Result<FromCell> {
+        self.request(what, self.spec.answer_within_ms, ask)
     }
 
     fn request(
@@ -431,7 +436,7 @@ fn folder(dir: &Path) -> Result<PathBuf> {
     dir.canonicalize().map_err(unusable)
 }
 
-fn unexpected(what: String, message: &FromCell) -> CellError {
+pub(super) fn unexpected(what: String, message: &FromCell) -> CellError {
     CellError::Request {
         what,
         reason: format!("unexpected answer {message:?}"),

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::below::{DiskOrder, HeldOp};
+
 /// No frame is longer: a broken length must not make the reader allocate without end.
 pub const FRAME_MAX_BYTES: usize = 16 * 1024 * 1024;
 /// No more of a probe's answer is kept.
@@ -104,6 +106,16 @@ pub enum ToCell {
         request: u64,
         script: String,
     },
+    /// About the file system that delays, over one folder.
+    Disk {
+        request: u64,
+        folder: PathBuf,
+        order: DiskOrder,
+    },
+    /// Lets TCP send again at short intervals, in connections to come.
+    ResendSoon {
+        request: u64,
+    },
 }
 
 /// From the cell to the lab.
@@ -134,8 +146,20 @@ pub enum FromCell {
         request: u64,
         answer: ProbeAnswer,
     },
+    /// `printed` is what rules were listed.
     NftDone {
         request: u64,
+        printed: String,
+    },
+    /// What was held back so far.
+    Disk {
+        request: u64,
+        held: Vec<HeldOp>,
+    },
+    /// `allowed` if the kernel can do it.
+    ResendSoon {
+        request: u64,
+        allowed: bool,
     },
     /// The request could not be done.
     Failed {
@@ -152,7 +176,9 @@ impl FromCell {
             FromCell::Started { request, .. }
             | FromCell::Signalled { request }
             | FromCell::Answer { request, .. }
-            | FromCell::NftDone { request }
+            | FromCell::NftDone { request, .. }
+            | FromCell::Disk { request, .. }
+            | FromCell::ResendSoon { request, .. }
             | FromCell::Failed { request, .. } => Some(*request),
             _ => None,
         }

@@ -8,6 +8,7 @@
 //! Since each cell has a network of its own, a port can never be in use by a stranger: the only
 //! processes that could hold it are the trial's own.
 
+mod below;
 mod cpu;
 mod doctor;
 mod error;
@@ -21,6 +22,7 @@ mod partition;
 mod probe;
 mod program;
 
+pub use below::{DiskCache, DiskOp, HeldOp, SlowDisk};
 pub use doctor::{Finding, doctor};
 pub use error::CellError;
 pub use lab_side::{Cell, CellSpec, LaterAnswer};

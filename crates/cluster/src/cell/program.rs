@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use super::below;
 use super::doctor::{Finding, try_namespaces};
 use super::error::CellError;
 use super::lab_side::{Cell, CellSpec};
@@ -20,7 +21,7 @@ const USAGE: &str = "usage: temblor-cell run FOLDER PROGRAM [ARGUMENT...]
        temblor-cell doctor
 run       runs one program in a cell of its own until it ends; output in FOLDER/out.log
 doctor    tries every kind of namespace and prints what is allowed, as JSON
-`open` is what the lab calls. `tcp-echo ADDR:PORT` and `tcp-ask SOURCE ADDR:PORT TEXT MS` are
+`open` is what the lab calls, `slow-disk` what a cell calls. `tcp-echo ADDR:PORT` and `tcp-ask SOURCE ADDR:PORT TEXT MS` are
 small ends of a connection, to look at a cell's network from inside.";
 
 /// Where the program is: TEMBLOR_BIN_DIR, else beside this executable (or above its `deps`).
@@ -63,6 +64,10 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         ["open", dir] => namespaces::open(Path::new(dir)),
         ["doctor"] => print_findings(),
         ["run", dir, argv @ ..] if !argv.is_empty() => return run(Path::new(dir), argv),
+        ["slow-disk", folder, cache] => match below::DiskCache::from_name(cache) {
+            Some(cache) => below::serve_or_say(Path::new(folder), cache).map_err(Into::into),
+            None => Err(USAGE.into()),
+        },
         ["tcp-echo", at] => at.parse().map_err(|_| USAGE.into()).and_then(echo),
         ["tcp-ask", source, to, text, limit_ms] => {
             match (source.parse(), to.parse(), limit_ms.parse()) {

@@ -80,9 +80,11 @@ impl Cast {
         Ok(facts)
     }
 
-    /// The placeholders of a client whose folder is `dir`; `{addr}` is its node's.
-    pub fn client_facts(&self, client: &Client, dir: &Path, seed: u64) -> Facts {
+    /// The placeholders of a client whose folder is `dir`; `{addr}` is its node's, `{load}` how
+    /// much of its work it is to do, in percent.
+    pub fn client_facts(&self, client: &Client, dir: &Path, seed: u64, load: u8) -> Facts {
         let mut facts = self.shared_facts(seed);
+        facts.set("load", load);
         facts.set("client", &client.name);
         facts.set("clients", self.clients.len());
         facts.set("node", &client.node);

@@ -151,6 +151,11 @@ impl Target {
         self.code.full_name()
     }
 
+    /// Whether its workload can do less than all of its work.
+    pub fn can_do_less(&self) -> bool {
+        self.workload.args.iter().any(|arg| arg.contains("{load}"))
+    }
+
     /// Where to ask a node.
     pub fn check_address(&self, node: &Node, check: &Check) -> SocketAddrV4 {
         SocketAddrV4::new(node.addr, check.port)

@@ -379,7 +379,7 @@ impl<'a> RunConfig<'a> {
         };
         let place = Path::new("");
         let of_node = cast.node_facts(&cast.nodes[0], place, 0).map_err(unknown)?;
-        let of_client = cast.client_facts(&cast.clients[0], place, 0);
+        let of_client = cast.client_facts(&cast.clients[0], place, 0, 100);
         let (node, workload) = (self.node, self.workload);
         let node_texts = node.args.iter().chain(&node.jvm).chain(node.env.values());
         let node_texts = node_texts.chain(node.files.values());

@@ -1,5 +1,6 @@
 //! Cells with real processes: isolation, exits, signals, and that nothing outlives them.
 
+mod below;
 mod bench;
 mod network;
 

@@ -39,6 +39,9 @@ const LATE_TIMEOUTS: usize = 2;
 /// Least waiting that counts as stuck, real microseconds: a loaded machine stops for a while.
 pub(super) const LEAST_STUCK_US: u64 = 1_000_000;
 
+/// After so many times that, waiting longer would change nothing.
+const LONG: u64 = 3;
+
 /// See the module.
 pub struct Client;
 
@@ -79,6 +82,20 @@ pub(super) struct Stuck<'a> {
 /// Operations without excuse that never end, for the checkers that explain them.
 pub(super) fn stuck<'a>(history: &'a History, baseline: Option<&Baseline>) -> Vec<Stuck<'a>> {
     Trial::new(history, baseline).stuck()
+}
+
+/// Whether every client that is not done is stuck, three times as long as is called so.
+pub(super) fn all_are_stuck(history: &History, baseline: Option<&Baseline>) -> bool {
+    let trial = Trial::new(history, baseline);
+    let long_us = LONG * trial.effects.patience_us.max(LEAST_STUCK_US);
+    let stuck = trial.stuck();
+    let waits_long = |client: &str| {
+        let mut of_client = stuck.iter().filter(|s| s.client == client);
+        of_client.any(|s| s.waited_us > long_us)
+    };
+    let is_over = |client: &str| trial.is_done(client) || trial.client_end(client).is_some();
+    let mut clients = history.clients.iter().map(|role| role.client.as_str());
+    !stuck.is_empty() && clients.all(|client| is_over(client) || waits_long(client))
 }
 
 impl Stuck<'_> {

@@ -73,6 +73,12 @@ pub fn judge_all(
         .collect()
 }
 
+/// Whether a trial that still runs has failed for good: every client whose work is not over waits
+/// for something that nothing excuses, and has long waited.
+pub fn is_decided(history: &History, baseline: Option<&Baseline>) -> bool {
+    client::all_are_stuck(history, baseline)
+}
+
 /// The verdict of a trial: the worst of its judgements.
 pub fn verdict(judgements: &[Judgement]) -> Verdict {
     let worst = judgements.iter().map(|j| j.verdict).max();

@@ -64,7 +64,9 @@ pub fn contexts(scope: &Scope<'_>) -> Vec<Context> {
             continue;
         };
         let wanted = scope.sites.as_ref().is_none_or(|s| s.is_match(&site.name));
-        let (faults, more) = faults(site, scope);
+        let frames = scope.baseline.contexts.get(&r.stack);
+        let in_memory = frames.is_some_and(|frames| site.is_in_memory(frames));
+        let (faults, more) = faults(site, in_memory, scope);
         if wanted && !faults.is_empty() {
             contexts.push(Context {
                 site_id: r.site,
@@ -79,8 +81,12 @@ pub fn contexts(scope: &Scope<'_>) -> Vec<Context> {
     contexts
 }
 
-fn faults(site: &Site, scope: &Scope<'_>) -> (Vec<Fault>, Vec<Fault>) {
-    let enabled = |kind| scope.faults.contains(&kind);
+/// What meets only memory neither fails nor is slow; the node may still crash there.
+fn faults(site: &Site, in_memory: bool, scope: &Scope<'_>) -> (Vec<Fault>, Vec<Fault>) {
+    let enabled = |kind| {
+        let real = !in_memory || kind == FaultKind::Crash;
+        real && scope.faults.contains(&kind)
+    };
     let mut throws = site.exceptions.iter().map(|exception| Fault::Throw {
         exception: exception.clone(),
     });

@@ -7,7 +7,7 @@ use temblor_model::campaign::Purpose;
 
 use super::{badge, charts, command, page};
 use crate::escape::{html, shorten};
-use crate::progress::plural;
+use crate::progress::{jobs, plural};
 use crate::store::folder_name;
 use crate::view::{CampaignView, TrialLine, short_plan, span};
 
@@ -54,7 +54,7 @@ fn header(view: &CampaignView) -> String {
          <div class=\"tiles\">{tiles}</div></header>\n",
         html(&view.spec.policy),
         view.spec.seed,
-        plural(view.spec.jobs.into(), "job"),
+        jobs(view.spec.jobs),
         html(&view.spec.faults.join(", ")),
         html(&view.store),
         html(&view.spec.target)
@@ -130,6 +130,7 @@ fn trial_row(line: &TrialLine) -> String {
         Purpose::Baseline => " clean run",
         Purpose::Search => "",
         Purpose::Confirm => " replay",
+        Purpose::Shrink => " smaller plan",
     };
     let unreached = match line.outcome.unreached.is_empty() {
         true => "",

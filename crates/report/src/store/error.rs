@@ -42,6 +42,13 @@ pub enum StoreError {
         path.display()
     )]
     TrialExists { path: PathBuf, trial: u64 },
+    #[error(
+        "{}: {} runs this campaign already; watch it there, or end it with `./temblor pause {}`",
+        path.display(),
+        pid.map_or("another process".into(), |pid| format!("process {pid}")),
+        path.display()
+    )]
+    Running { path: PathBuf, pid: Option<u32> },
 }
 
 impl StoreError {

@@ -1,9 +1,13 @@
-//! How bytes reach the disk: whole files by rename, streams by appended lines.
+//! How bytes reach the disk: whole files by rename, streams by appended lines, compressed once
+//! nobody appends any more.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -158,16 +162,23 @@ pub struct Lines<T> {
     pub torn: usize,
 }
 
-/// Reads a stream of JSON lines. A file that is not there is an empty stream.
+/// Reads a stream of JSON lines, compressed or not. A file that is not there is an empty stream.
 pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Lines<T>, StoreError> {
-    let bytes = match read_bounded(path) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(e) => return Err(StoreError::io(path, "cannot read")(e)),
-    };
     let mut lines = Lines {
         values: Vec::new(),
         torn: 0,
+    };
+    // The plain file first: it goes only when the other one is whole.
+    let bytes = match read_bounded(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => match unpacked(&packed(path)) {
+            Ok((bytes, cut_off)) => {
+                lines.torn += usize::from(cut_off);
+                bytes
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(e) => return Err(StoreError::io(&packed(path), "cannot read")(e)),
+        },
+        other => other.map_err(StoreError::io(path, "cannot read"))?,
     };
     for line in bytes.split(|b| *b == b'\n') {
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -181,15 +192,51 @@ pub(crate) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Lines<T>, S
     Ok(lines)
 }
 
-/// The beginning of a file, as much as fits into memory with ease. Devices and pipes never end
-/// and are refused.
+/// More than fits into memory with ease is not read.
+const BYTES_MOST: u64 = 512 << 20;
+
+/// The beginning of a file. Devices and pipes never end and are refused.
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    const BYTES_MOST: u64 = 512 << 20;
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
     let mut bytes = Vec::new();
-    file.take(BYTES_MOST).read_to_end(&mut bytes)?;
+    open_regular(path)?
+        .take(BYTES_MOST)
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+fn open_regular(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("not a regular file")),
+    }
+}
+
+/// What is in a compressed file, as far as it is whole, and whether it was cut off.
+fn unpacked(path: &Path) -> io::Result<(Vec<u8>, bool)> {
+    let mut bytes = Vec::new();
+    let mut decoder = GzDecoder::new(open_regular(path)?).take(BYTES_MOST);
+    let cut_off = decoder.read_to_end(&mut bytes).is_err();
+    Ok((bytes, cut_off))
+}
+
+fn packed(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".gz");
+    name.into()
+}
+
+/// Puts a compressed file in the place of a stream that has ended. One that is too long to be
+/// read, or no file at all, is left as it is.
+pub(crate) fn compress(path: &Path) -> Result<(), StoreError> {
+    let cannot = |e| StoreError::io(path, "cannot compress")(e);
+    let mut file = open_regular(path).map_err(cannot)?;
+    if file.metadata().map_err(cannot)?.len() > BYTES_MOST {
+        return Ok(());
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    io::copy(&mut file, &mut encoder).map_err(cannot)?;
+    let bytes = encoder.finish().map_err(cannot)?;
+    write_whole(&packed(path), &bytes)?;
+    fs::remove_file(path).map_err(cannot)
 }

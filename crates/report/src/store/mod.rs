@@ -2,21 +2,32 @@
 //!
 //! ```text
 //! <root>/<target>/<stamp>/   campaign.toml catalog.json baseline.json campaign.jsonl
-//!     trials/<n>/            plan.toml events.jsonl outcome.json logs/
+//!     trials/<n>/            plan.toml outcome.json, events.jsonl or events.jsonl.gz,
+//!                            logs/ nodes/ clients/ unless thinned (`keep.rs`)
 //!     bugs/<id>/             bug.json plan.toml report.html report.md
-//!     campaign.html report.md
+//!     campaign.html report.md junit.xml results.sarif
+//!     index.sqlite           the trials and bugs in tables, made from the files (`index.rs`)
+//!     lab.pid                locked by the process that runs the campaign (`claim.rs`)
 //! <root>/<target>/latest, <root>/latest      links to the newest campaign
 //! ```
+//!
+//! Invariant: whatever ends the process, what was announced can be read again. Whole files appear
+//! by rename, streams grow by lines, and a trial is whole once its outcome.json is there.
 
+mod claim;
 mod error;
 mod files;
 mod find;
+mod index;
+mod keep;
+mod listing;
 mod sink;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use temblor_model::bug::{Bug, Outcome};
 use temblor_model::campaign::{CampaignEvent, CampaignSpec, Purpose};
@@ -25,10 +36,12 @@ use temblor_model::event::Event;
 use temblor_model::history::Baseline;
 use temblor_model::plan::Plan;
 
+pub use claim::{Claim, Runner, running};
 pub use error::StoreError;
 pub use files::{LineFile, Lines};
 pub(crate) use files::{read_json, read_lines, read_toml, write_json, write_toml, write_whole};
 pub use find::{campaigns, find_bug, find_campaign};
+pub use listing::Listed;
 pub use sink::{StoreFailure, StoreSink};
 
 /// Newest formats this version reads, where the model names no constant.
@@ -40,6 +53,7 @@ const BASELINE_FORMAT: u32 = 1;
 pub struct Store {
     folder: PathBuf,
     spec: CampaignSpec,
+    claim: Option<Arc<Claim>>,
 }
 
 /// The finished trials of a campaign, and those that are not whole.
@@ -66,7 +80,12 @@ impl Store {
         let from_root = Path::new(target.file_name().unwrap_or_default()).join(name);
         link_latest(&root.join("latest"), &from_root)?;
         let spec = spec.clone();
-        Ok(Store { folder, spec })
+        let claim = None;
+        Ok(Store {
+            folder,
+            spec,
+            claim,
+        })
     }
 
     /// Opens the folder of a campaign: to resume it, to report on it, to replay its bugs.
@@ -75,6 +94,7 @@ impl Store {
         Ok(Store {
             folder: path.to_owned(),
             spec,
+            claim: None,
         })
     }
 
@@ -152,7 +172,19 @@ impl Store {
         write_json(&path, outcome)
     }
 
-    /// The events of a trial; torn lines are counted and left out.
+    /// Puts another judgement of a trial in the place of the stored one, which is kept beside
+    /// it. After several, the one beside it is still the first: what the campaign acted on.
+    pub fn rejudge(&self, outcome: &Outcome) -> Result<(), StoreError> {
+        let path = self.trial_dir(outcome.trial).join("outcome.json");
+        let before = path.with_extension("json.before");
+        if !before.exists() {
+            let first = fs::read(&path).map_err(StoreError::io(&path, "cannot read"))?;
+            write_whole(&before, &first)?;
+        }
+        self.write_outcome(outcome)
+    }
+
+    /// The events of a trial, thinned or not; torn lines are counted and left out.
     pub fn events(&self, trial: u64) -> Result<Lines<Event>, StoreError> {
         load_events(&self.events_path(trial))
     }
@@ -164,6 +196,14 @@ impl Store {
 
     /// All trials: the finished ones, and what is left of those that were interrupted.
     pub fn trials(&self) -> Result<Trials, StoreError> {
+        match index::ask(self, |index, store| index.trials(store))? {
+            Some(trials) => Ok(trials),
+            None => self.trials_of_files(),
+        }
+    }
+
+    /// The same, however long it takes.
+    pub fn trials_of_files(&self) -> Result<Trials, StoreError> {
         let mut trials = Trials::default();
         for name in names_in(&self.folder.join("trials"))? {
             let folder = self.folder.join("trials").join(&name);
@@ -190,6 +230,13 @@ impl Store {
 
     /// Why each trial was run, as the campaign's stream tells.
     pub fn purposes(&self) -> Result<BTreeMap<u64, Purpose>, StoreError> {
+        match index::ask(self, |index, store| index.purposes(store))? {
+            Some(purposes) => Ok(purposes),
+            None => self.purposes_of_files(),
+        }
+    }
+
+    fn purposes_of_files(&self) -> Result<BTreeMap<u64, Purpose>, StoreError> {
         let lines = self.campaign_events()?;
         let purpose = |event: &CampaignEvent| match event {
             CampaignEvent::TrialStarted { trial, purpose, .. }
@@ -235,7 +282,7 @@ impl Store {
     }
 }
 
-/// Reads the events of a trial from its `events.jsonl`.
+/// Reads the events of a trial from its `events.jsonl`, or from the compressed file in its place.
 pub fn load_events(path: &Path) -> Result<Lines<Event>, StoreError> {
     read_lines(path)
 }

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use temblor_model::campaign::{CampaignEvent, EventSink};
 use temblor_model::event::{Event, What};
 
+use super::index::{Index, Trouble, is_broken};
+use super::keep::Keeper;
 use super::{LineFile, Store, StoreError};
 use crate::publish;
 
@@ -20,6 +22,15 @@ pub struct StoreSink {
     campaign: Option<LineFile>,
     running: HashMap<u64, RunningTrial>,
     failure: StoreFailure,
+    index: SinkIndex,
+    keeper: Keeper,
+}
+
+/// The index is opened when the first trial is done, and given up when it breaks.
+enum SinkIndex {
+    Unopened,
+    Open(Index),
+    Without,
 }
 
 struct RunningTrial {
@@ -68,6 +79,8 @@ impl StoreSink {
             campaign: None,
             running: HashMap::new(),
             failure: StoreFailure::default(),
+            index: SinkIndex::Unopened,
+            keeper: Keeper::new(),
         }
     }
 
@@ -114,6 +127,29 @@ impl StoreSink {
         }
     }
 
+    /// Tells the index, which may fail: readers find in the files what is not in it.
+    fn tell_index(&mut self, event: &CampaignEvent) {
+        let tell: &dyn Fn(&mut Index) -> Result<(), Trouble> = match event {
+            CampaignEvent::TrialDone { plan, outcome, .. } => {
+                &|index| index.add_trial(&self.store, plan, outcome)
+            }
+            CampaignEvent::BugFound { .. } | CampaignEvent::BugSeen { .. } => {
+                &|index| index.follow_bugs(&self.store)
+            }
+            _ => return,
+        };
+        if let SinkIndex::Unopened = self.index {
+            let opened = Index::to_write(self.store.path());
+            self.index = opened.map_or(SinkIndex::Without, SinkIndex::Open);
+        }
+        if let SinkIndex::Open(index) = &mut self.index
+            && let Err(Trouble::Index(error)) = tell(index)
+            && is_broken(&error)
+        {
+            self.index = SinkIndex::Without;
+        }
+    }
+
     fn trial_event(&mut self, trial: u64, event: &Event) -> Result<(), StoreError> {
         let Some(running) = self.running.get_mut(&trial) else {
             // Its start could not be stored, which is recorded already.
@@ -150,12 +186,25 @@ impl RunningTrial {
 impl EventSink for StoreSink {
     fn event(&mut self, event: &CampaignEvent) {
         let stored = self.store_files(event);
+        let whole = stored.is_ok();
         self.failure.record(stored);
         if let CampaignEvent::Trial { .. } = event {
             return;
         }
         let line = self.campaign_line(event);
         self.failure.record(line);
+        self.tell_index(event);
+        if let CampaignEvent::TrialDone {
+            trial,
+            purpose,
+            outcome,
+            ..
+        } = event
+            && whole
+        {
+            self.keeper
+                .done(&self.store, *trial, *purpose, outcome.verdict);
+        }
         if let CampaignEvent::Finished { .. } = event {
             let published = publish::campaign(&self.store);
             self.failure.record(published);

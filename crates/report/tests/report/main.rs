@@ -5,6 +5,8 @@ mod compare;
 mod console;
 mod explain;
 mod folded;
+mod index;
+mod keep;
 mod pages;
 mod sample;
 mod store;

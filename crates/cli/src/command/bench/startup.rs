@@ -46,6 +46,7 @@ fn start(
     let place = TrialPlace {
         dir: cell.dir().to_path_buf(),
         seed: 1,
+        load: 100,
     };
     let nodes: Vec<String> = target.cast.nodes.iter().map(|n| n.name.clone()).collect();
     let any = AnyFaults {

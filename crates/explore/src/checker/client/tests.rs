@@ -284,3 +284,17 @@ fn the_finale_is_not_the_workload_but_a_wrong_answer_counts_there_too() {
         &["a wrong answer: get in phase finale: gone"],
     );
 }
+
+#[test]
+fn a_trial_is_decided_when_all_that_are_left_have_long_been_stuck() {
+    let decided = |script: &str| all_are_stuck(&history(script), Some(&baseline()));
+    let stuck = |at: u64| {
+        format!("{THROW} 200 op c2 put 1 invoke\n 400 done c1\n 400 done c3\n {at} hit n1 1 aa")
+    };
+    // The fault is over at 5.3 s; three times the patience of 2 s later it is decided.
+    assert!(!decided(&stuck(11_000)));
+    assert!(decided(&stuck(11_400)));
+    let others_work = stuck(20_000).replace("400 done c3", "19000 op c3 get 1 invoke");
+    assert!(!decided(&others_work));
+    assert!(!decided(&format!("{THROW} 20000 hit n1 1 aa")));
+}

@@ -59,6 +59,7 @@ pub fn crash_plan() -> Plan {
     Plan {
         format: Plan::FORMAT,
         seed: 11,
+        load: 100,
         steps: vec![
             step(
                 hit(
@@ -95,6 +96,7 @@ pub fn delay_bug() -> Bug {
         title: "delay in Snapshots.send: writes hang while n1 says it is healthy".into(),
         known: Some("snapshot-under-lock".into()),
         plan: delay_plan(),
+        shrunk: None,
         symptoms: vec![
             symptom("hang", "threads blocked on trio.Store", &detail, 8200 * MS),
             symptom("client", "an operation never ended", &[HOSTILE], 9500 * MS),
@@ -117,6 +119,7 @@ pub fn crash_bug() -> Bug {
         title: format!("a decommissioned node comes back {HOSTILE}"),
         known: None,
         plan: crash_plan(),
+        shrunk: None,
         symptoms: vec![symptom(
             "crash",
             "a node exited by itself",

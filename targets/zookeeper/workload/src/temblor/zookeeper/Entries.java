@@ -31,7 +31,7 @@ final class Entries {
 
     void mix(String phase, int writes, int reads) {
         journal.phase(phase);
-        for (boolean write : shuffled(writes, reads)) {
+        for (boolean write : shuffled(settings.share(writes), settings.share(reads))) {
             if (journal.givenUp()) {
                 return;
             }

@@ -8,10 +8,10 @@ import java.util.Map;
 /** Owns what the command line says, verified. */
 final class Settings {
     private static final String USAGE = "usage: temblor.zookeeper.Workload WORKLOAD CLIENT INDEX"
-            + " CLIENTS NODE HOST:PORT HOST:PORT,HOST:PORT,... SEED [KEY=VALUE,...]";
+            + " CLIENTS NODE HOST:PORT HOST:PORT,HOST:PORT,... SEED [KEY=VALUE...]";
     private static final List<String> WORKLOADS =
             Arrays.asList("legolas", "sieve", "snapshot", "late", "reconfig");
-    private static final List<String> OPTIONS = Arrays.asList("join", "pause-ms");
+    private static final List<String> OPTIONS = Arrays.asList("join", "load", "pause-ms");
 
     final String workload;
     final String client;
@@ -34,7 +34,7 @@ final class Settings {
     }
 
     static Settings parse(String[] args) {
-        if (args.length < 8 || args.length > 9) {
+        if (args.length < 8) {
             throw new IllegalArgumentException(USAGE);
         }
         Settings settings = new Settings(args);
@@ -49,8 +49,8 @@ final class Settings {
         if (!Arrays.asList(args[6].split(",")).contains(settings.address)) {
             throw new IllegalArgumentException(settings.address + " is not one of " + args[6]);
         }
-        if (args.length == 9) {
-            settings.addOptions(args[8]);
+        for (int i = 8; i < args.length; i++) {
+            settings.addOption(args[i]);
         }
         if (settings.workload.equals("reconfig")) {
             settings.checkReconfig();
@@ -58,15 +58,13 @@ final class Settings {
         return settings;
     }
 
-    private void addOptions(String list) {
-        for (String option : list.split(",")) {
-            int equals = option.indexOf('=');
-            if (equals < 0 || !OPTIONS.contains(option.substring(0, equals))) {
-                throw new IllegalArgumentException("no option " + option + "; there are "
-                        + OPTIONS + ", each as KEY=VALUE");
-            }
-            options.put(option.substring(0, equals), option.substring(equals + 1));
+    private void addOption(String option) {
+        int equals = option.indexOf('=');
+        if (equals < 0 || !OPTIONS.contains(option.substring(0, equals))) {
+            throw new IllegalArgumentException("no option " + option + "; there are " + OPTIONS
+                    + ", each as KEY=VALUE");
         }
+        options.put(option.substring(0, equals), option.substring(equals + 1));
     }
 
     private void checkReconfig() {
@@ -89,6 +87,11 @@ final class Settings {
     long number(String key, long otherwise) {
         String text = options.get(key);
         return text == null ? otherwise : number(text);
+    }
+
+    /** As much of an amount of work as is asked for; some of it at least. */
+    int share(int amount) {
+        return amount == 0 ? 0 : (int) Math.max(1, amount * number("load", 100) / 100);
     }
 
     private static long number(String text) {

@@ -1,0 +1,178 @@
+//! How many trials run side by side: as many as asked for, or as many as the machine has time for.
+//!
+//! A trial mostly starts JVMs, which takes all the cores it can get, but one whose cluster waits
+//! for a time-out takes none. So by default another trial may begin whenever the cores are idle
+//! enough, and never fewer run than there are cores.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::campaign::lock;
+
+/// Another trial beyond one per core begins while less of the machine is in use than this.
+const BUSY: f64 = 0.80;
+/// What a trial that has just begun costs shows after this long.
+const SETTLE: Duration = Duration::from_millis(700);
+/// Trials per core at most, however idle: each takes memory.
+const MOST_PER_CORE: u32 = 3;
+/// Another trial needs this much memory, MiB.
+const LEAST_FREE_MIB: u64 = 1_200;
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(60);
+
+/// Lets trials begin.
+pub struct Gate {
+    /// So many always may.
+    least: u32,
+    /// So many at most.
+    pub most: u32,
+    state: Mutex<State>,
+}
+
+struct State {
+    running: u32,
+    last_began: Instant,
+    since: (Instant, Ticks),
+    busy: f64,
+}
+
+/// Processor time of the machine since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ticks {
+    busy: u64,
+    all: u64,
+}
+
+/// One trial may run as long as this is kept.
+pub struct Pass<'a>(&'a Gate);
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).running -= 1;
+    }
+}
+
+impl Gate {
+    /// `jobs` side by side; 0: as the machine allows.
+    pub fn new(jobs: u32) -> Gate {
+        let cores = cores();
+        let (least, most) = match jobs {
+            0 => (cores, cores * MOST_PER_CORE),
+            jobs => (jobs, jobs),
+        };
+        let now = Instant::now();
+        Gate {
+            least,
+            most,
+            state: Mutex::new(State {
+                running: 0,
+                last_began: now,
+                since: (now, read_ticks()),
+                busy: 1.0,
+            }),
+        }
+    }
+
+    /// Waits until a trial may begin; none when `stop` says so first.
+    pub fn enter(&self, stop: impl Fn() -> bool) -> Option<Pass<'_>> {
+        while !stop() {
+            if self.try_enter() {
+                return Some(Pass(self));
+            }
+            std::thread::sleep(LOOK);
+        }
+        None
+    }
+
+    fn try_enter(&self) -> bool {
+        let mut state = lock(&self.state);
+        let now = Instant::now();
+        if now - state.since.0 >= SETTLE {
+            let ticks = read_ticks();
+            state.busy = busy_between(state.since.1, ticks);
+            state.since = (now, ticks);
+        }
+        let idle = state.busy < BUSY && now - state.last_began >= SETTLE;
+        let fits = state.running < self.least
+            || state.running < self.most && idle && free_mib() > LEAST_FREE_MIB;
+        if fits {
+            state.running += 1;
+            state.last_began = now;
+        }
+        fits
+    }
+}
+
+/// Cores of this machine.
+pub fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+fn busy_between(before: Ticks, after: Ticks) -> f64 {
+    let all = after.all.saturating_sub(before.all);
+    match all {
+        // Nothing is known: as good as busy.
+        0 => 1.0,
+        all => after.busy.saturating_sub(before.busy) as f64 / all as f64,
+    }
+}
+
+fn read_ticks() -> Ticks {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    ticks_of(&stat).unwrap_or_default()
+}
+
+/// From the first line: user, nice, system, idle, iowait, irq, softirq, steal.
+fn ticks_of(stat: &str) -> Option<Ticks> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let fields: Vec<u64> = line
+        .split_whitespace()
+        .take(8)
+        .map(|field| field.parse().ok())
+        .collect::<Option<_>>()?;
+    let all = fields.iter().sum();
+    let idle = fields.get(3)? + fields.get(4)?;
+    Some(Ticks {
+        busy: all - idle,
+        all,
+    })
+}
+
+fn free_mib() -> u64 {
+    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = info.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| kib / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_as_busy_as_its_ticks_say() {
+        let stat = "cpu  10 0 20 60 10 0 0 0 0 0\ncpu0 1 2 3";
+        let before = Ticks { busy: 30, all: 100 };
+        assert_eq!(ticks_of(stat), Some(before));
+        let after = Ticks { busy: 80, all: 200 };
+        assert_eq!(busy_between(before, after), 0.5);
+        assert_eq!(busy_between(before, before), 1.0);
+        assert_eq!(ticks_of("intr 5"), None);
+    }
+
+    #[test]
+    fn as_many_as_asked_for_and_no_more() {
+        let gate = Gate::new(2);
+        let (first, second) = (gate.enter(|| false), gate.enter(|| false));
+        assert!(first.is_some() && second.is_some() && !gate.try_enter());
+        drop(first);
+        assert!(gate.try_enter());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_place_when_all_is_over() {
+        let gate = Gate::new(1);
+        let _first = gate.enter(|| false);
+        assert!(gate.enter(|| true).is_none());
+    }
+}
