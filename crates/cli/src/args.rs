@@ -441,7 +441,12 @@ mod tests {
             assert_eq!(text.parse::<Span>().unwrap().ms, ms, "{text}");
         }
         assert!("5d".parse::<Span>().is_err() && "x".parse::<Span>().is_err());
-        for (text, mb) in [("500MB", 500), ("2gb", 2_000), ("1.5T", 1_500_000), ("7", 7)] {
+        for (text, mb) in [
+            ("500MB", 500),
+            ("2gb", 2_000),
+            ("1.5T", 1_500_000),
+            ("7", 7),
+        ] {
             assert_eq!(text.parse::<Size>().unwrap().mb, mb, "{text}");
         }
         assert!("5KB".parse::<Size>().is_err() && "-1GB".parse::<Size>().is_err());

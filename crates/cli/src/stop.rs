@@ -66,3 +66,33 @@ impl Process {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn asking_twice_ends_in_good_order_too() {
+        let stop = on_request();
+        let own = Process::hold(std::process::id()).unwrap();
+        for _ in 0..2 {
+            own.ask_to_end().unwrap();
+        }
+        let began = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            assert!(began.elapsed() < Duration::from_secs(20));
+            std::thread::yield_now();
+        }
+        assert!(was_requested());
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_an_error() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let held = Process::hold(child.id()).unwrap();
+        child.wait().unwrap();
+        let error = held.ask_to_end().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ESRCH));
+    }
+}

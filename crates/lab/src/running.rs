@@ -413,6 +413,9 @@ impl<'a> Running<'a> {
                 let mut line = entry;
                 let at_us = at.saturating_duration_since(self.clock.started).as_micros() as u64;
                 let in_dump = &mut self.nodes[i].in_dump;
+                // Nothing is logged while the JVM prints a dump, so an entry ends it: its own end
+                // may be among the lines that were cut.
+                *in_dump &= line.level.is_empty();
                 line.more.retain(|text| !is_dump_line(in_dump, text));
                 let raw = line.level.is_empty();
                 if raw && is_dump_line(in_dump, &line.message) {

@@ -46,6 +46,12 @@ fn one_type(desc: &str) -> Option<(String, &str)> {
     Some((name + &"[]".repeat(dimensions), rest))
 }
 
+/// `pkg.Class.method` of a stack frame, as the agent writes it (`pkg.Class.method:12`) or as the
+/// JVM prints it (`pkg.Class.method(Source.java:12)`).
+pub fn method_of_frame(frame: &str) -> &str {
+    frame.split(['(', ':']).next().unwrap_or(frame).trim()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Guard, Reach};
+use crate::names::method_of_frame;
 
 /// A site's index in its catalog: what the board and the agent speak.
 pub type SiteId = u32;
@@ -98,9 +99,7 @@ impl Site {
     /// one in memory.
     pub fn is_in_memory(&self, frames: &[String]) -> bool {
         let is_in = |makers: &[String], frame: &str| makers.iter().any(|maker| maker == frame);
-        let mut methods = frames
-            .iter()
-            .map(|f| f.split('(').next().unwrap_or(f).trim());
+        let mut methods = frames.iter().map(|frame| method_of_frame(frame));
         let maker = methods.find_map(|method| {
             let real = is_in(&self.real_makers, method);
             (real || is_in(&self.memory_makers, method)).then_some(real)
@@ -163,6 +162,7 @@ mod tests {
             false,
         );
         // Nobody on the stack made it, or one that makes both kinds: it may be real.
+        check(&["x.Record.write:3", "x.Reply.pack:9"], true);
         check(&[write, "x.Reply.packed(Reply.java:9)"], false);
         check(&[write, "x.Both.open(B.java:1)"], false);
         check(&[], false);

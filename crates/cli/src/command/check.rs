@@ -296,3 +296,135 @@ fn name<T: Serialize>(value: &T) -> String {
 fn plain(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use temblor_model::event::Event;
+
+    const SPEC: &str = r#"
+        format = 1
+        target = "sample@1"
+        policy = "exhaustive"
+        seed = 1
+        trials = 4
+        budget_s = 0
+        jobs = 1
+        warp = "off"
+        faults = ["throw"]
+        delay_ms = 1000
+        sites = ""
+        baselines = 1
+        confirm = 0
+        confirm_unwarped = 0
+    "#;
+    const BEGAN: &str = r#"{"at_us":1,"event":"began","nodes":["n1"],"clients":[],"warp":1.0}"#;
+    const DIES: &str = r#"
+        {"at_us":10,"event":"node-started","node":"n1","incarnation":1,"pid":7}
+        {"at_us":20,"event":"node-ready","node":"n1"}
+        {"at_us":30,"event":"stage","stage":"workload"}
+        {"at_us":40,"event":"node-exited","node":"n1","code":1,"signal":null,"injected":false}
+        {"at_us":90,"event":"stage","stage":"stop"}"#;
+
+    fn outcome(trial: u64, warp: f64) -> Outcome {
+        Outcome {
+            format: Outcome::FORMAT,
+            trial,
+            verdict: Verdict::Pass,
+            judgements: Vec::new(),
+            fired: Vec::new(),
+            unreached: Vec::new(),
+            warp,
+            seconds: 1.0,
+            cpu_seconds: 1.0,
+        }
+    }
+
+    /// A trial that is stored as passed, whatever its events say.
+    fn passed(store: &Store, trial: u64, events: &str) {
+        let lines = events.lines().map(str::trim).filter(|l| !l.is_empty());
+        let events = lines.map(|l| serde_json::from_str(l).unwrap());
+        let events: Vec<Event> = events.collect();
+        let mut lines = store.start_trial(trial, &Plan::clean()).unwrap();
+        lines.append(&events).unwrap();
+        store.write_outcome(&outcome(trial, 1.0)).unwrap();
+    }
+
+    fn sample(root: &Path) -> Store {
+        let store = Store::create(root, &toml::from_str(SPEC).unwrap(), "t").unwrap();
+        let baseline = Baseline {
+            format: 1,
+            warp: 1.0,
+            ready_ms: 100,
+            ..Baseline::default()
+        };
+        store.write_baseline(&baseline).unwrap();
+        passed(&store, 1, &format!("{BEGAN}\n{DIES}"));
+        passed(&store, 2, DIES);
+        passed(&store, 3, "");
+        store
+    }
+
+    #[test]
+    fn what_changed_is_told_and_stored_only_on_request() {
+        let root = tempfile::tempdir().unwrap();
+        let store = sample(root.path());
+        let file = store.trial_dir(1).join("outcome.json");
+        let before = std::fs::read(&file).unwrap();
+        let checked = check(&store, false).unwrap();
+        assert_eq!((checked.trials, checked.judged), (3, 1));
+        let change = &checked.changed[0];
+        assert_eq!((change.trial, &change.gone), (1, &Vec::new()));
+        assert_eq!(
+            (change.before, change.after),
+            (Verdict::Pass, Verdict::Fail)
+        );
+        assert!(change.new[0].starts_with("crash: "), "{change:?}");
+        assert_eq!(checked.exit(), Exit::BugsFound);
+        let text = checked.lines(false).join("\n");
+        for words in [
+            "trial 1 (search): pass → fail\n  + crash: ",
+            "1 of 3 trials judged again, 1 changed (1 pass → fail)",
+            "1 not judged: its events are gone",
+            "1 not judged: its events do not say who took part",
+            "nothing was written",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), before);
+
+        assert_eq!(check(&store, true).unwrap().written, 1);
+        let kept = std::fs::read(file.with_file_name("outcome.json.before")).unwrap();
+        assert_eq!(kept, before);
+        let again = check(&store, true).unwrap();
+        assert_eq!((again.changed.len(), again.written), (0, 0));
+        assert_eq!(again.exit(), Exit::Unknown, "not all could be judged");
+    }
+
+    #[test]
+    fn trials_on_the_real_clock_meet_the_clean_run_before_them() {
+        let known = |runs| Baseline {
+            runs,
+            ..Baseline::default()
+        };
+        let clean = Clean {
+            stored: Some(known(8)),
+            real: BTreeMap::from([(3, known(3)), (9, known(9))]),
+        };
+        for (trial, warp, runs) in [
+            (2, 1.0, 8),
+            (5, 1.0, 3),
+            (5, 10.0, 8),
+            (9, 1.0, 3),
+            (12, 1.0, 9),
+        ] {
+            let met = clean.at(&outcome(trial, warp)).unwrap();
+            assert_eq!(met.runs, runs, "trial {trial} at {warp}");
+        }
+    }
+
+    #[test]
+    fn a_terminal_is_not_obeyed() {
+        assert_eq!(plain("a\x1b[31m\nb"), "a?[31m?b");
+    }
+}

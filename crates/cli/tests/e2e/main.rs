@@ -10,4 +10,5 @@ mod interruption;
 mod mini;
 mod program;
 mod replays;
+mod stored;
 mod watch;

@@ -9,8 +9,8 @@
 //! - **an unexplained error** (ERROR, FATAL, SEVERE). Explained is what
 //!   - is a reaction to an injected exception: the line or its stack trace, causes included,
 //!     carries the agent's mark, or the exception's class name with two of the injection's frames;
-//!   - a node prints that was faulted itself (a partition faults all), while `effects.rs` excuses
-//!     its clients;
+//!   - a node prints while `effects.rs` excuses its clients: whoever works with a faulted node is
+//!     right to complain as long as the fault, or what it set off, lasts;
 //!   - is about a lost, refused or timed-out connection: any fault may cost connections, and the
 //!     peers are right to say so.
 //!
@@ -25,6 +25,7 @@ use regex::Regex;
 use temblor_model::bug::{Judgement, Symptom};
 use temblor_model::event::What;
 use temblor_model::history::{Baseline, History};
+use temblor_model::names::method_of_frame;
 use temblor_model::plan::Fault;
 
 use super::crash::MARK;
@@ -203,7 +204,7 @@ fn is_expected(line: &Line<'_>, effects: &Effects) -> bool {
         return carries || same_thread || is_faulted && is_going_down(line, effects);
     }
     let excused = || effects.explains(line.node, line.at_us, line.at_us);
-    severity(line.level) < 2 || carries || line.is_about_a_connection() || is_faulted && excused()
+    severity(line.level) < 2 || carries || line.is_about_a_connection() || excused()
 }
 
 /// Whether a fault happened in this node; between nodes means in all.
@@ -239,7 +240,7 @@ fn names(line: &Line<'_>, injected: &Injected) -> bool {
 /// Whether a line, or a cause in its stack trace, is this injected exception.
 fn carries(line: &Line<'_>, injected: &Injected) -> bool {
     let frame_in_line = |frame: &&String| {
-        let method = frame.split('(').next().unwrap_or(frame).trim();
+        let method = method_of_frame(frame);
         !method.is_empty() && line.more.iter().any(|text| text.contains(method))
     };
     let frames = injected.frames.iter().filter(frame_in_line).count();
@@ -268,10 +269,12 @@ mod tests {
     const CRASH: &str = "up\n 300 fired n1 worker crash\n 301 kill n1\n";
 
     #[test]
-    fn an_error_of_another_node_that_clean_runs_do_not_print_fails() {
+    fn an_error_of_another_node_fails_when_the_fault_is_long_over() {
+        let soon = format!("{THROW} 400 log n2 FATAL x.Store t: entry 17 lost");
+        check(&soon, &["pass, 1 observed"]);
         for level in ["ERROR", "FATAL", "SEVERE"] {
             check(
-                &format!("{THROW} 400 log n2 {level} x.Store t: entry 17 lost"),
+                &format!("{THROW} 9000 log n2 {level} x.Store t: entry 17 lost"),
                 &[&format!(
                     "another node logged: {level} x.Store: entry <*> lost"
                 )],
@@ -306,7 +309,8 @@ mod tests {
 
     #[test]
     fn the_same_template_is_told_once() {
-        let twice = " 400 log n2 ERROR x.S t: entry 1 lost\n 500 log n3 ERROR x.S t: entry 2 lost";
+        let twice =
+            " 9000 log n2 ERROR x.S t: entry 1 lost\n 9500 log n3 ERROR x.S t: entry 2 lost";
         let said = ["another node logged: ERROR x.S: entry <*> lost"];
         check(&format!("{THROW}{twice}"), &said);
     }
@@ -399,12 +403,12 @@ mod tests {
             "read // x.PeerException // at x.P.read(P:1) // Caused by: java.io.EOFException",
             "vote of n1 timed out",
         ] {
-            let script = format!("{CRASH} 400 log n2 ERROR x.Peer t: {line}");
+            let script = format!("{CRASH} 9000 log n2 ERROR x.Peer t: {line}");
             check(&script, &["pass, 1 observed"]);
         }
         let frame = "broken // x.PeerException // at x.SocketReader.read(P:1)";
         check(
-            &format!("{CRASH} 400 log n2 ERROR x.Peer t: {frame}"),
+            &format!("{CRASH} 9000 log n2 ERROR x.Peer t: {frame}"),
             &["another node logged: ERROR x.Peer: broken"],
         );
     }
@@ -420,8 +424,8 @@ mod tests {
 
     #[test]
     fn the_most_telling_comes_first() {
-        let lines = " 320 log n2 ERROR x.Main t: known voice\n 330 log n2 ERROR x.New t: late\n\
-                     325 log n3 ERROR x.New t: early\n 500 log n2 FATAL x.Main t: fatal\n"
+        let lines = " 9320 log n2 ERROR x.Main t: known voice\n 9330 log n2 ERROR x.New t: late\n\
+                     9325 log n3 ERROR x.New t: early\n 9500 log n2 FATAL x.Main t: fatal\n"
             .to_owned()
             + &uncaught("n3", "t-3", "x.E");
         check(

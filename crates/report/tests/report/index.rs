@@ -354,23 +354,3 @@ fn readers_see_a_growing_campaign_whole() {
     check(&store, "read and written at once");
     assert!(!store.path().join("index.sqlite.broken").exists());
 }
-
-#[test]
-fn zz_bench() {
-    let root = tempfile::tempdir().unwrap();
-    let store = synthetic(root.path(), 10_000);
-    let time = |name: &str, f: &dyn Fn()| {
-        let t = std::time::Instant::now();
-        f();
-        println!("{name}: {:?}", t.elapsed());
-    };
-    time("first listing (build)", &|| drop(store.listing()));
-    time("listing", &|| drop(store.listing()));
-    time("listing of files", &|| drop(store.listing_of_files()));
-    time("trials", &|| drop(store.trials()));
-    time("trials of files", &|| drop(store.trials_of_files()));
-    time("purposes", &|| drop(store.purposes()));
-    let c = Connection::open(index(&store)).unwrap();
-    time("quick", &|| drop(c.query_row("PRAGMA quick_check(1)", [], |r| r.get::<_, String>(0))));
-    println!("{} bytes", fs::metadata(index(&store)).unwrap().len());
-}
