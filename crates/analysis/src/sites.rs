@@ -223,7 +223,7 @@ impl Judge<'_> {
         let io = faults.io.map(|io| narrowed(io, faults.leads));
         let may_be_memory = faults.leads.is_some_and(|l| l.memory.is_some());
         let mut makers = Makers::default();
-        for operand in faults.operands.iter().filter(|_| may_be_memory) {
+        for operand in &faults.operands {
             let of_operand = self.finder.streams.makers(id, *operand);
             makers.memory.extend(of_operand.memory);
             makers.real.extend(of_operand.real);
@@ -307,6 +307,9 @@ impl Judge<'_> {
             .is_some()
         {
             faults.io = None;
+        }
+        if faults.operands.is_empty() {
+            faults.operands = finder.streams.operands(body, call);
         }
         let anything = !faults.raised.is_empty() || faults.io.is_some();
         let wanted = || {

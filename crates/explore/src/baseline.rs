@@ -25,7 +25,7 @@ pub fn learn_baseline(histories: &[History]) -> Baseline {
         warp: histories.first().map_or(1.0, |h| h.warp),
         ..Baseline::default()
     };
-    let mut reached: BTreeMap<(SiteId, String, String), (u32, u32)> = BTreeMap::new();
+    let mut reached: BTreeMap<(SiteId, String, String), Reached> = BTreeMap::new();
     for history in histories {
         learn_times(history, &mut baseline);
         baseline.templates.extend(templates(history));
@@ -40,21 +40,21 @@ pub fn learn_baseline(histories: &[History]) -> Baseline {
             }
         }
         for (context, hits) in contexts(history) {
-            let (most, runs) = reached.entry(context).or_default();
-            *most = hits.max(*most);
-            *runs += 1;
+            let (site, node, stack) = context.clone();
+            let known = reached.entry(context).or_insert(Reached {
+                site,
+                node,
+                stack,
+                hits,
+                least: hits,
+                runs: 0,
+            });
+            known.hits = hits.max(known.hits);
+            known.least = hits.min(known.least);
+            known.runs += 1;
         }
     }
-    baseline.reached = reached
-        .into_iter()
-        .map(|((site, node, stack), (hits, runs))| Reached {
-            site,
-            node,
-            stack,
-            hits,
-            runs,
-        })
-        .collect();
+    baseline.reached = reached.into_values().collect();
     baseline.latency = latency(histories);
     baseline
 }
@@ -229,10 +229,14 @@ mod tests {
     #[test]
     fn contexts_count_hits_and_runs() {
         let baseline = learn_baseline(&[history(FIRST), history(SECOND)]);
-        let reached =
-            |r: &Reached| format!("{} {} {} {} {}", r.site, r.node, r.stack, r.hits, r.runs);
+        let reached = |r: &Reached| {
+            format!(
+                "{} {} {} {}-{} {}",
+                r.site, r.node, r.stack, r.least, r.hits, r.runs
+            )
+        };
         let all: Vec<String> = baseline.reached.iter().map(reached).collect();
-        assert_eq!(all, ["4 n1 aa 2 2", "4 n2 aa 1 1", "5 n1 bb 1 1"]);
+        assert_eq!(all, ["4 n1 aa 1-2 2", "4 n2 aa 1-1 1", "5 n1 bb 1-1 1"]);
     }
 
     #[test]

@@ -293,8 +293,14 @@ fn injected(history: &History, stop_us: u64, real_us: impl Fn(u64) -> u64) -> Ve
         let Some(fault) = fault_of(history, step, text) else {
             continue;
         };
+        // What is slow below the program is told by the node that hits.
+        if in_node.is_none() && fault.delay_ms().is_some() {
+            continue;
+        }
         let until_us = match &fault {
-            Fault::Delay { ms } => event.at_us + real_us(*ms),
+            slow if slow.delay_ms().is_some() => {
+                event.at_us + real_us(slow.delay_ms().unwrap_or(0))
+            }
             Fault::Pause { ms, .. } => {
                 let healed_us = stage_us(history, Stage::Recovery).unwrap_or(u64::MAX);
                 (event.at_us + real_us(*ms)).min(healed_us.max(event.at_us))
@@ -310,7 +316,10 @@ fn injected(history: &History, stop_us: u64, real_us: impl Fn(u64) -> u64) -> Ve
         };
         all.push(Injected {
             // A fault of the lab that waited for a hit is not the hitting node's own.
-            node: if fault.is_lab() { named } else { in_node },
+            node: match fault.is_lab() && fault.delay_ms().is_none() {
+                true => named,
+                false => in_node,
+            },
             fault,
             thread,
             frames,

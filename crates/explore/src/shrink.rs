@@ -10,7 +10,7 @@ const LEAST_DELAY_MS: u64 = 1_000;
 const LEAST_LOAD: u8 = 20;
 
 /// Plans one step smaller than `plan`, the largest change first: whole steps gone, then open
-/// conditions (any node, any context, the first hit), then halved delays, then half the work.
+/// conditions (the first hit, any context, any node), then halved delays, then half the work.
 /// Every candidate is strictly smaller, so taking the first that still fails, again and again,
 /// comes to an end. `can_do_less`: the target's workload heeds the plan's `load`.
 pub fn shrink_candidates(plan: &Plan, can_do_less: bool) -> Vec<Plan> {

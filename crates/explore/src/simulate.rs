@@ -103,6 +103,7 @@ impl Simulated {
                 node: (*node).into(),
                 stack: stack.into(),
                 hits,
+                least: hits,
                 runs,
             });
         }

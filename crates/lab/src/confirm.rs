@@ -173,6 +173,9 @@ impl Bugs {
         }
         // Luck made it look smaller: the plan that was confirmed before stays.
         candidate.plan = original;
+        if let Some(shrunk) = &mut candidate.shrunk {
+            shrunk.minimal = false;
+        }
         Ok(shown)
     }
 

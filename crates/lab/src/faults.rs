@@ -1,5 +1,6 @@
 //! Faults that the lab executes itself: on nodes, the network and files.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use temblor_cluster::cell::ProcId;
@@ -7,16 +8,24 @@ use temblor_cluster::corrupt::corrupt;
 use temblor_model::board::spec::TriggerKind;
 use temblor_model::board::view::AskCell;
 use temblor_model::event::{Stage, What};
-use temblor_model::plan::Fault;
+use temblor_model::plan::{Fault, NetWay, Step};
 
 use crate::LabError;
+use crate::below;
 use crate::board::answer;
 use crate::running::Running;
 
 /// Something to be done later.
 pub(crate) struct Due {
     at: Instant,
-    resume: ProcId,
+    what: Later,
+}
+
+enum Later {
+    /// A paused process goes on.
+    Resume(ProcId),
+    /// The network is as fast as before.
+    Unstall,
 }
 
 impl Running<'_> {
@@ -28,7 +37,7 @@ impl Running<'_> {
             .partition(|d| d.at <= now);
         self.due = later;
         for due in due {
-            self.wake(due.resume);
+            self.end(due.what);
         }
         // Time runs for a plan's steps only while the target works.
         if self.stage < Stage::Workload || self.stage > Stage::Recovery {
@@ -67,7 +76,7 @@ impl Running<'_> {
             return;
         };
         let result = self
-            .execute_fault(&fault)
+            .execute_fault(step, &fault)
             .unwrap_or_else(|e| format!("failed: {e}"));
         self.emit(What::LabFault {
             step,
@@ -76,8 +85,27 @@ impl Running<'_> {
         });
     }
 
-    fn execute_fault(&mut self, fault: &Fault) -> Result<String, LabError> {
+    fn execute_fault(&mut self, step: u32, fault: &Fault) -> Result<String, LabError> {
         match fault {
+            Fault::SlowDisk { ms, way } => {
+                let data = self.data_dir(self.node_of_step(step)?);
+                let delay_ms = self.clock.real(*ms).as_millis() as u64;
+                self.cell.slow_disk(&data, below::rule(*way, delay_ms))?;
+                Ok("its next operation is slow".into())
+            }
+            Fault::SlowNet { ms, way } => {
+                let addr = Some(self.nodes[self.node_of_step(step)?].facts.addr);
+                match way {
+                    NetWay::Out => self.cell.stall(addr, None, None)?,
+                    NetWay::In => self.cell.stall(None, addr, None)?,
+                }
+                let at = Instant::now() + self.clock.real(*ms);
+                self.due.push(Due {
+                    at,
+                    what: Later::Unstall,
+                });
+                Ok("stalled".into())
+            }
             Fault::Restart { node } if node == "*" => {
                 let down: Vec<usize> = (0..self.nodes.len())
                     .filter(|i| self.nodes[*i].process.is_none())
@@ -106,7 +134,7 @@ impl Running<'_> {
                 let at = Instant::now() + self.clock.real(*ms);
                 self.due.push(Due {
                     at,
-                    resume: process,
+                    what: Later::Resume(process),
                 });
                 Ok("paused".into())
             }
@@ -142,6 +170,59 @@ impl Running<'_> {
         }
     }
 
+    fn end(&mut self, what: Later) {
+        match what {
+            Later::Resume(process) => self.wake(process),
+            Later::Unstall => {
+                let text = match self.cell.unstall() {
+                    Ok(0) => below::MET_NOTHING.to_string(),
+                    Ok(packets) => format!("the slow network held {packets} packets"),
+                    Err(e) => format!("the slow network could not be mended: {e}"),
+                };
+                self.notice(below::SOURCE, text);
+            }
+        }
+    }
+
+    /// Lets go what slow disks hold, and tells what that was.
+    fn free_disks(&mut self) {
+        let slow = |s: &Step| matches!(s.fault, Fault::SlowDisk { .. });
+        if !self.plan.steps.iter().any(slow) {
+            return;
+        }
+        let mut held = Vec::new();
+        for i in 0..self.nodes.len() {
+            let data = self.data_dir(i);
+            held.extend(self.cell.slow_disk_free(&data).unwrap_or_default());
+        }
+        let text = match held.first() {
+            None => below::MET_NOTHING.to_string(),
+            Some(op) => format!(
+                "the slow disk held {:?} of {} and {} more",
+                op.op,
+                op.path,
+                held.len() - 1
+            ),
+        };
+        self.notice(below::SOURCE, text);
+    }
+
+    /// Where a node keeps its files.
+    pub(crate) fn data_dir(&self, i: usize) -> PathBuf {
+        let dir = self.place.node_dir(&self.nodes[i].name);
+        dir.join(&self.setup.target.data)
+    }
+
+    /// The node that a step's hit was in.
+    fn node_of_step(&self, wanted: u32) -> Result<usize, LabError> {
+        let fired = self.events.iter().rev().find_map(|e| match &e.what {
+            What::Fired { step, node, .. } if *step == wanted => Some(node.clone()),
+            _ => None,
+        });
+        let text = || LabError::Internal("a fault below the program without a hit".into());
+        self.node_index(&fired.ok_or_else(text)?)
+    }
+
     fn wake(&mut self, process: ProcId) {
         // It may have ended meanwhile.
         let _ = self.cell.resume(process);
@@ -161,8 +242,9 @@ impl Running<'_> {
             self.cell.heal()?;
         }
         for due in std::mem::take(&mut self.due) {
-            self.wake(due.resume);
+            self.end(due.what);
         }
+        self.free_disks();
         for i in 0..self.nodes.len() {
             if self.nodes[i].process.is_none() {
                 self.start_node(i)?;

@@ -2,6 +2,7 @@
 //!
 //! - [`archive`]: classes kept ready to be mapped, so that JVMs start faster.
 //! - [`compile`]: a plan becomes data on the board.
+//! - [`below`]: the same delay below the program.
 //! - [`board`]: the board's file, its events and questions.
 //! - [`limits`]: every wait of a trial, derived from baselines.
 //! - [`load`]: how many trials run side by side.
@@ -12,6 +13,7 @@
 //! Invariant: the lab knows no bytecode, no terminals and no HTML. What happens becomes an event.
 
 pub mod archive;
+pub mod below;
 pub mod board;
 pub mod campaign;
 mod check;

@@ -11,8 +11,10 @@ use crate::running::Running;
 
 /// A node that serves answers within this; a busy machine is asked again. Real milliseconds.
 const PROBE_MS: u64 = 1_000;
+/// Between two questions to one node whether it is ready: answering takes its time.
+const READY_EVERY: Duration = Duration::from_millis(30);
 /// Between two questions to one node how it is, while clients work.
-const HEALTH_EVERY: Duration = Duration::from_millis(250);
+const HEALTH_EVERY: Duration = Duration::from_millis(400);
 
 /// The questions that are under way, and what was said last.
 #[derive(Default)]
@@ -23,13 +25,18 @@ pub struct HealthWatch {
 }
 
 impl Running<'_> {
-    /// Asks every live node that is not ready yet; true when all that were started are.
+    /// Asks every live node that is not ready yet, from time to time; true when all that were
+    /// started are.
     pub fn probe_ready(&mut self) -> Result<bool, LabError> {
         for i in 0..self.nodes.len() {
-            let node = &self.nodes[i];
-            if node.ready || node.process.is_none() || node.paused {
+            let node = &mut self.nodes[i];
+            let too_soon = node
+                .asked_ready
+                .is_some_and(|at| at.elapsed() < READY_EVERY);
+            if node.ready || node.process.is_none() || node.paused || too_soon {
                 continue;
             }
+            node.asked_ready = Some(Instant::now());
             let answer = self.ask(i, &self.setup.target.ready)?;
             if expected(&self.setup.target.ready, &answer) {
                 self.nodes[i].ready = true;

@@ -35,6 +35,7 @@ pub struct NodeRun {
     pub end_expected: bool,
     pub paused: bool,
     pub(crate) health: HealthWatch,
+    pub(crate) asked_ready: Option<Instant>,
     log: LogTail,
     log_path: PathBuf,
     /// A thread dump is being printed: its lines are no log.
@@ -106,6 +107,7 @@ impl<'a> Running<'a> {
                 log_path,
                 in_dump: false,
                 health: HealthWatch::default(),
+                asked_ready: None,
                 facts,
                 process: None,
                 incarnation: 0,
@@ -447,6 +449,13 @@ impl<'a> Running<'a> {
     pub fn clients_done(&self) -> bool {
         let finale = self.setup.target.finale;
         self.clients.iter().all(|c| c.exited || finale && c.done)
+    }
+
+    /// Whether every client that is still there waits for an operation, and has for so long.
+    pub fn all_wait(&self, long: Duration) -> bool {
+        let long_ago = self.now_us().saturating_sub(long.as_micros() as u64);
+        let waits = |c: &ClientRun| c.open.iter().any(|(_, began_us)| *began_us < long_ago);
+        self.clients.iter().all(|c| c.process.is_none() || waits(c))
     }
 
     pub fn clients_gone(&self) -> bool {

@@ -26,6 +26,10 @@ const TURN: Duration = Duration::from_millis(4);
 const STUCK_FACTOR: u32 = 4;
 /// The least time an operation must be open for a thread dump, virtual milliseconds.
 const STUCK_MS: u64 = 2_500;
+/// An operation of the finale may take this long, beside what a cluster takes to form.
+const FINALE_PATIENCE: Duration = Duration::from_secs(2);
+/// What a cluster takes to form, before that is known.
+const FIRST_PATIENCE_MS: u64 = 20_000;
 /// Between two questions whether waiting longer would change the verdict.
 const LOOK: Duration = Duration::from_millis(500);
 /// Thread dumps of one trial: the first when something sticks, the next to see whether it moves.
@@ -235,6 +239,7 @@ pub fn run(
 /// Start, workload, heal, recovery, finale. True when all nodes served before the workload.
 fn stages(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<bool, LabError> {
     running.begin(Stage::Start);
+    running.prepare_below()?;
     for i in 0..running.nodes.len() {
         if !running.nodes[i].is_yet_to_come() {
             running.start_node(i)?;
@@ -252,20 +257,23 @@ fn stages(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<bool, LabEr
     await_service(running, spec.limits.recovery)?;
     running.ask_health()?;
     if running.setup.target.finale && !running.clients_gone() {
-        finale(running, spec.limits.recovery)?;
+        finale(running, spec)?;
     }
     Ok(all_ready)
 }
 
-/// Clients look at what is left; until all are gone, or the time is up.
-fn finale(running: &mut Running<'_>, limit: Duration) -> Result<(), LabError> {
+/// Clients look at what is left; until all are gone, or those left wait for what never comes, or
+/// the time is up.
+fn finale(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabError> {
     running.begin(Stage::Finale);
+    let ready_ms = spec.baseline.map_or(FIRST_PATIENCE_MS, |b| b.ready_ms);
+    let patience = Duration::from_millis(ready_ms) + FINALE_PATIENCE;
     for client in &running.clients {
         let file = running.place.client_dir(&client.name).join(FINALE);
         std::fs::write(&file, "").map_err(|e| LabError::io("write", &file, e))?;
     }
-    let deadline = Instant::now() + limit;
-    while !running.clients_gone() && Instant::now() < deadline {
+    let deadline = Instant::now() + spec.limits.recovery;
+    while !running.clients_gone() && !running.all_wait(patience) && Instant::now() < deadline {
         running.turn(TURN)?;
     }
     Ok(())

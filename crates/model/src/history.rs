@@ -110,6 +110,9 @@ pub struct Reached {
     pub stack: String,
     /// Most hits in one run.
     pub hits: u32,
+    /// Fewest hits in a run that reached it: a fault at one of these is reached again.
+    #[serde(default)]
+    pub least: u32,
     /// Runs in which it was reached.
     pub runs: u32,
 }

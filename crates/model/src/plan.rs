@@ -88,6 +88,10 @@ pub enum Fault {
     Partition { groups: Vec<Vec<String>> },
     /// The lab mends the network.
     Heal,
+    /// The lab makes the disk of the node that hits this much slower, once, below the program.
+    SlowDisk { ms: u64, way: DiskWay },
+    /// The lab holds what the node that hits sends, or is sent, for so long, below the program.
+    SlowNet { ms: u64, way: NetWay },
     /// The lab damages bytes of a node's files.
     Corrupt {
         node: String,
@@ -100,6 +104,24 @@ pub enum Fault {
     },
 }
 
+/// What a slow disk does slowly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskWay {
+    Read,
+    Write,
+    /// Opening, syncing, renaming, removing.
+    Control,
+}
+
+/// In which direction a network is slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NetWay {
+    In,
+    Out,
+}
+
 impl Fault {
     /// Executed by the lab, not inside the target.
     pub fn is_lab(&self) -> bool {
@@ -107,6 +129,17 @@ impl Fault {
             self,
             Fault::Throw { .. } | Fault::Delay { .. } | Fault::Crash | Fault::Any
         )
+    }
+
+    /// For how long an operation of the node that hits is held back, virtual milliseconds: in the
+    /// program or below it.
+    pub fn delay_ms(&self) -> Option<u64> {
+        match self {
+            Fault::Delay { ms } | Fault::SlowDisk { ms, .. } | Fault::SlowNet { ms, .. } => {
+                Some(*ms)
+            }
+            _ => None,
+        }
     }
 
     /// Short and stable, for signatures and tables: the fault without its amounts.
@@ -125,6 +158,8 @@ impl Fault {
             Fault::Pause { .. } => "pause".into(),
             Fault::Partition { .. } => "partition".into(),
             Fault::Heal => "heal".into(),
+            Fault::SlowDisk { .. } => "slow-disk".into(),
+            Fault::SlowNet { .. } => "slow-net".into(),
             Fault::Corrupt { .. } => "corrupt".into(),
         }
     }
@@ -144,6 +179,12 @@ impl std::fmt::Display for Fault {
                 write!(f, "partition {}", sides.join(" | "))
             }
             Fault::Heal => write!(f, "heal the network"),
+            Fault::SlowDisk { ms, way } => {
+                write!(f, "slow-disk {} s, {way:?}", *ms as f64 / 1000.0)
+            }
+            Fault::SlowNet { ms, way } => {
+                write!(f, "slow-net {} s, {way:?}", *ms as f64 / 1000.0)
+            }
             Fault::Corrupt {
                 node,
                 file,
@@ -245,7 +286,10 @@ impl Plan {
                 0
             };
             match s.fault {
-                Fault::Delay { ms } | Fault::Pause { ms, .. } => wait + ms,
+                Fault::Delay { ms }
+                | Fault::Pause { ms, .. }
+                | Fault::SlowDisk { ms, .. }
+                | Fault::SlowNet { ms, .. } => wait + ms,
                 _ => wait,
             }
         };

@@ -67,6 +67,8 @@ pub struct NodeConfig {
     pub env: BTreeMap<String, String>,
     /// Every node has these ports, at an address of its own.
     pub ports: BTreeMap<String, Spanned<u16>>,
+    /// Where it keeps its files, in its folder; `data` when omitted.
+    pub data: Option<Spanned<String>>,
     /// Written to the node's folder before it starts: path to template.
     #[serde(default)]
     pub files: BTreeMap<String, String>,

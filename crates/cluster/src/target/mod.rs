@@ -56,6 +56,8 @@ pub struct Target {
     pub code: TargetCode,
     pub cast: Cast,
     pub node: Program,
+    /// Where a node keeps its files, relative to its folder.
+    pub data: String,
     pub ready: Check,
     pub health: Check,
     /// Roles that at most one node may have at a time.

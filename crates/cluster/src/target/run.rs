@@ -23,6 +23,8 @@ use super::{
 
 type Result<T> = std::result::Result<T, TargetError>;
 
+/// Where nodes keep their files, when the target does not say.
+const DATA: &str = "data";
 const LOG_GROUPS: [&str; 2] = ["level", "message"];
 
 /// The tables without which nothing can be run, all there.
@@ -134,6 +136,7 @@ impl<'a> RunConfig<'a> {
                 env: self.node.env.clone(),
                 files: self.node.files.clone(),
             },
+            data: self.data()?,
             ready,
             health,
             single_roles: health_config.single.clone(),
@@ -391,6 +394,18 @@ impl<'a> RunConfig<'a> {
             facts.render(text).map_err(unknown)?;
         }
         Ok(())
+    }
+
+    /// Where a node keeps its files: a folder of its own below the node's.
+    fn data(&self) -> Result<String> {
+        let Some(data) = &self.node.data else {
+            return Ok(DATA.into());
+        };
+        let mut parts = Path::new(data.get_ref()).components();
+        match parts.all(|part| matches!(part, Component::Normal(_))) && !data.get_ref().is_empty() {
+            true => Ok(data.get_ref().clone()),
+            false => self.fail(data, "expected a folder inside the node's"),
+        }
     }
 
     fn check_file_paths(&self) -> Result<()> {

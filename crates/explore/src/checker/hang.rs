@@ -23,7 +23,6 @@ use temblor_model::bug::{Judgement, Symptom};
 use temblor_model::event::What;
 use temblor_model::history::{Baseline, History};
 use temblor_model::op::OpEvent;
-use temblor_model::plan::Fault;
 
 use super::{Checker, client, conclude, observe};
 use crate::dump::{Jam, LockGraph, Thread, parse};
@@ -240,7 +239,7 @@ impl Trial<'_> {
     /// The injected delay that this thread is sleeping in.
     fn delay_of(&self, dump: &Dump<'_>, thread: &Thread) -> Option<&Injected> {
         self.effects.injected.iter().find(|i| {
-            matches!(i.fault, Fault::Delay { .. })
+            i.fault.delay_ms().is_some()
                 && i.node.as_deref() == Some(dump.node)
                 && i.thread == thread.name
                 && (i.at_us..=i.until_us).contains(&dump.at_us)

@@ -10,7 +10,7 @@
 //! 4. the same at the middle and the last hit of the baselines, on the first node;
 //! 5. the same at these hits on the other nodes;
 //! 6. the exceptions beyond the most general one, first hit, first node;
-//! 7. all that is left.
+//! 7. all that is left, contexts that not every baseline reached among them.
 //!
 //! Within a round, sites take turns, in an order drawn from the seed. The first node of a context
 //! is drawn among those that every baseline reached it on; where there is none (a leader's
@@ -59,11 +59,15 @@ impl Exhaustive {
         let mut draw = Draw::new(scope.seed);
         let mut rounds: Vec<Round> = vec![Round::new(); ROUNDS];
         for context in contexts(scope) {
+            let (first, more) = match context.sure {
+                true => ([0, 1, 2, 3], [4, 5, 5, 5]),
+                false => ([5; 4], [5; 4]),
+            };
             for fault in &context.faults {
-                spread(&context, fault, [0, 1, 2, 3], &mut draw, &mut rounds);
+                spread(&context, fault, first, &mut draw, &mut rounds);
             }
             for fault in &context.more {
-                spread(&context, fault, [4, 5, 5, 5], &mut draw, &mut rounds);
+                spread(&context, fault, more, &mut draw, &mut rounds);
             }
         }
         let mut order = sample(&mut rounds, &mut draw);

@@ -11,6 +11,8 @@ pub struct Context {
     pub site: String,
     pub stack: String,
     pub nodes: Vec<OnNode>,
+    /// Every baseline reached it, on whichever node: most likely trials will too.
+    pub sure: bool,
     /// The faults to try first: one of each kind.
     pub faults: Vec<Fault>,
     /// Exceptions beyond the most general one.
@@ -20,7 +22,10 @@ pub struct Context {
 /// How one node reached a context.
 pub struct OnNode {
     pub node: String,
+    /// As many as every run had that reached it.
     pub hits: u32,
+    /// Baselines that reached it there.
+    pub runs: u32,
     /// Whether every baseline reached it there.
     pub always: bool,
 }
@@ -51,7 +56,8 @@ pub fn contexts(scope: &Scope<'_>) -> Vec<Context> {
     for r in reached {
         let on_node = OnNode {
             node: r.node.clone(),
-            hits: r.hits.max(1),
+            hits: r.least.max(1),
+            runs: r.runs,
             always: r.runs >= scope.baseline.runs,
         };
         if let Some(last) = contexts.last_mut()
@@ -73,10 +79,15 @@ pub fn contexts(scope: &Scope<'_>) -> Vec<Context> {
                 site: site.name.clone(),
                 stack: r.stack.clone(),
                 nodes: vec![on_node],
+                sure: true,
                 faults,
                 more,
             });
         }
+    }
+    for context in &mut contexts {
+        let runs: u32 = context.nodes.iter().map(|n| n.runs).sum();
+        context.sure = runs >= scope.baseline.runs;
     }
     contexts
 }

@@ -208,6 +208,7 @@ pub fn baseline() -> Baseline {
             node: "n1".into(),
             stack: "5f2e9a01c44d7b36".into(),
             hits: 3,
+            least: 3,
             runs: 2,
         }],
         ..Baseline::default()
