@@ -40,6 +40,10 @@ pub enum Command {
     Check(CheckArgs),
     /// Run a bug's plan again: the command every bug report ends with.
     Replay(ReplayArgs),
+    /// How surely a bug shows again: on both clocks, and with the delay below the program.
+    Confirm(ConfirmArgs),
+    /// Find the smallest plan that still shows a bug.
+    Shrink(ShrinkArgs),
     /// Write the reports of a campaign again, and print its summary.
     Report(ReportArgs),
     /// What this machine allows, and what to install for the rest.
@@ -281,6 +285,38 @@ pub struct ReplayArgs {
     /// How fast virtual time runs: `auto`, a number, or `off`.
     #[arg(long, default_value = "auto")]
     pub warp: Warp,
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ConfirmArgs {
+    /// A bug's id or its folder.
+    pub bug: String,
+    /// Replays on the campaign's clock, and as many below the program.
+    #[arg(long, default_value_t = 5)]
+    pub times: u64,
+    /// Replays on the real clock.
+    #[arg(long, default_value_t = 1)]
+    pub real: u64,
+    /// Also with a disk or a network that is as slow as the injected delay: does the operation
+    /// really block there?
+    #[arg(long)]
+    pub below: bool,
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ShrinkArgs {
+    /// A bug's id or its folder.
+    pub bug: String,
+    /// Replays of smaller plans, at most.
+    #[arg(long, default_value_t = 30)]
+    pub replays: u32,
+    /// Replays that confirm the result.
+    #[arg(long, default_value_t = 3)]
+    pub confirm: u32,
     #[arg(long)]
     pub json: bool,
 }

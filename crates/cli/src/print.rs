@@ -12,3 +12,8 @@ pub fn print(text: &str) -> anyhow::Result<()> {
         other => other.context("could not print"),
     }
 }
+
+/// One object for machines.
+pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    print(&serde_json::to_string_pretty(value).context("could not write JSON")?)
+}

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use temblor_explore::checker::{self, Checker};
 use temblor_explore::learn_baseline;
 use temblor_explore::policy::{self, FaultKind, Policy, Scope};
-use temblor_explore::triage::KnownPattern;
+use temblor_explore::triage::{KnownPattern, Signature};
 use temblor_model::bug::{Bug, Outcome, Verdict};
 use temblor_model::campaign::{
     BugLine, CampaignEvent, CampaignSpec, EventSink, Purpose, Summary, WarpSpec,
@@ -140,14 +140,7 @@ impl<'a> Campaign<'a> {
             .iter()
             .filter(|(_, outcome)| outcome.is_some())
             .count();
-        self.next_trial
-            .store(past.next_trial.max(1), Ordering::Relaxed);
-        self.emit(CampaignEvent::Started {
-            spec: self.spec.clone(),
-            store: self.dir.display().to_string(),
-            sites: self.setup.catalog.sites.len(),
-            resumed: resumed as u64,
-        });
+        self.start(&past, resumed as u64);
         let clean = self.clean_runs(past.baseline.clone())?;
         let search = Mutex::new(self.search(&clean, &past)?);
         let bugs = Bugs::new(past.bugs);
@@ -172,6 +165,31 @@ impl<'a> Campaign<'a> {
             summary: summary.clone(),
         });
         Ok(summary)
+    }
+
+    /// The smallest plan that still shows a stored bug.
+    pub fn shrink(&self, past: Past, bug: &Bug) -> Result<Bug, LabError> {
+        let unknown = || LabError::Command(format!("`{}` is no signature", bug.signature));
+        let signature = Signature::from_text(&bug.signature).ok_or_else(unknown)?;
+        self.start(&past, 0);
+        let clean = self.clean_runs(past.baseline)?;
+        let bugs = Bugs::new(Vec::new());
+        let smaller = bugs.shrink_stored(self, &clean, bug, signature)?;
+        let summary = self.summary(&Tally::default(), &bugs, false);
+        self.emit(CampaignEvent::Finished { summary });
+        Ok(smaller)
+    }
+
+    /// Tells that the campaign begins, and at which number.
+    fn start(&self, past: &Past, resumed: u64) {
+        self.next_trial
+            .store(past.next_trial.max(1), Ordering::Relaxed);
+        self.emit(CampaignEvent::Started {
+            spec: self.spec.clone(),
+            store: self.dir.display().to_string(),
+            sites: self.setup.catalog.sites.len(),
+            resumed,
+        });
     }
 
     fn budget_is_over(&self) -> bool {

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex};
 
 use temblor_explore::triage::{self, BugFacts, Signature};
-use temblor_model::bug::{Bug, Confirmation, Outcome, ShrunkFrom};
+use temblor_model::bug::{Bug, Confirmation, Outcome, ShrunkFrom, Verdict};
 use temblor_model::campaign::{CampaignEvent, Purpose};
 use temblor_model::plan::Plan;
 
@@ -179,6 +179,48 @@ impl Bugs {
         Ok(shown)
     }
 
+    /// A stored bug's plan made smaller, and confirmed.
+    pub fn shrink_stored(
+        &self,
+        campaign: &Campaign<'_>,
+        clean: &Clean,
+        bug: &Bug,
+        signature: Signature,
+    ) -> Result<Bug, LabError> {
+        let mut candidate = Candidate {
+            cause: signature.text.clone(),
+            signature,
+            known: bug.known.clone(),
+            plan: bug.plan.clone(),
+            outcome: Outcome {
+                format: Outcome::FORMAT,
+                trial: 0,
+                verdict: Verdict::Fail,
+                judgements: Vec::new(),
+                fired: bug.fired.clone(),
+                unreached: Vec::new(),
+                warp: clean.baseline.warp,
+                seconds: 0.0,
+                cpu_seconds: 0.0,
+            },
+            shrunk: None,
+        };
+        let before = (bug.confirmed.times, bug.confirmed.of);
+        let (times, of) = self.shrink(campaign, clean, &mut candidate, before)?;
+        let mut smaller = bug.clone();
+        smaller.shrunk = candidate.shrunk;
+        if candidate.plan != bug.plan {
+            smaller.plan = candidate.plan;
+            // What was replayed on the real clock was another plan.
+            smaller.confirmed = Confirmation {
+                times,
+                of,
+                ..Confirmation::default()
+            };
+        }
+        Ok(smaller)
+    }
+
     /// Replays on the campaign's clock; ends as soon as they cannot be the most any more.
     fn replay_warped(
         &self,
@@ -329,6 +371,7 @@ impl Bugs {
             fired: outcome.fired.clone(),
             trials,
             confirmed,
+            below: None,
             signature: signature.text.clone(),
         };
         states.insert(cause.clone(), State::Found(Box::new(bug.clone())));

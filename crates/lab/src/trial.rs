@@ -21,7 +21,7 @@ use crate::limits::Limits;
 use crate::running::{EventOut, NodeRun, Running};
 
 /// Between two looks at what happens; a question of an agent is heard at once.
-const TURN: Duration = Duration::from_millis(4);
+const TURN: Duration = Duration::from_millis(8);
 /// An operation open this many times longer than any in the baselines is worth a thread dump.
 const STUCK_FACTOR: u32 = 4;
 /// The least time an operation must be open for a thread dump, virtual milliseconds.
@@ -32,6 +32,8 @@ const FINALE_PATIENCE: Duration = Duration::from_secs(2);
 const FIRST_PATIENCE_MS: u64 = 20_000;
 /// Between two questions whether waiting longer would change the verdict.
 const LOOK: Duration = Duration::from_millis(500);
+/// And in real time: a JVM's first operations are slow for a reason.
+const STUCK_LEAST: Duration = Duration::from_secs(1);
 /// Thread dumps of one trial: the first when something sticks, the next to see whether it moves.
 const DUMPS: u32 = 2;
 
@@ -329,8 +331,8 @@ fn await_service(running: &mut Running<'_>, limit: Duration) -> Result<(), LabEr
 fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabError> {
     let began = Instant::now();
     let usual_op_ms = spec.baseline.map_or(0, |b| b.op_ms);
-    let patience =
-        (Duration::from_millis(usual_op_ms) * STUCK_FACTOR).max(running.clock.real(STUCK_MS));
+    let usual = Duration::from_millis(usual_op_ms) * STUCK_FACTOR;
+    let patience = usual.max(running.clock.real(STUCK_MS)).max(STUCK_LEAST);
     let mut dumps = 0;
     let mut next_dump = patience;
     let mut next_look = Duration::ZERO;

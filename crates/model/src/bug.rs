@@ -97,6 +97,43 @@ pub struct Bug {
     /// Trials that showed it, the first one first.
     pub trials: Vec<u64>,
     pub confirmed: Confirmation,
+    /// The same delay below the program; none where it was not tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<Below>,
+}
+
+/// Whether a bug found by a delay in the program shows with a slow disk or network too.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Below {
+    pub times: u32,
+    pub of: u32,
+    /// Replays in which the slow disk or network held anything at all.
+    pub met: u32,
+    /// Why it could not be tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl std::fmt::Display for Below {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Below { times, of, met, .. } = self;
+        match (&self.reason, *times, *met) {
+            (Some(reason), _, _) => write!(f, "not tried below the program: {reason}"),
+            (None, 0, 0) => write!(
+                f,
+                "below the program the delay met no operation in {of} replays: nobody can tell"
+            ),
+            (None, 0, met) => write!(
+                f,
+                "below the program the bug does not show: 0 of {of}, though something was held in \
+                 {met}; the operation may not really block"
+            ),
+            (None, times, _) => write!(
+                f,
+                "shown {times} of {of} times with the delay below the program"
+            ),
+        }
+    }
 }
 
 /// How a bug's plan became as small as it is.

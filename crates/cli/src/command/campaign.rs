@@ -40,11 +40,22 @@ pub fn create_store(
 /// Runs a campaign in its store; the reports are written even when it ended early.
 pub fn run(
     prepared: &Prepared,
-    mut store: Store,
+    store: Store,
     past: Past,
     json: bool,
     also: Option<Box<dyn EventSink>>,
 ) -> anyhow::Result<Summary> {
+    drive(prepared, store, json, also, |campaign| campaign.run(past))
+}
+
+/// Has a campaign do something in its store, and writes the reports.
+pub fn drive<T>(
+    prepared: &Prepared,
+    mut store: Store,
+    json: bool,
+    also: Option<Box<dyn EventSink>>,
+    work: impl FnOnce(&Campaign<'_>) -> Result<T, LabError>,
+) -> anyhow::Result<T> {
     let dir = store.path().to_path_buf();
     let spec = store.spec().clone();
     let setup = prepared.setup(&spec, &dir)?;
@@ -56,7 +67,14 @@ pub fn run(
         stream.also(sink);
     }
     let known = prepared.known();
-    let result = Campaign::new(&setup, &spec, dir.clone(), known, &mut stream, stop).run(past);
+    let result = work(&Campaign::new(
+        &setup,
+        &spec,
+        dir.clone(),
+        known,
+        &mut stream,
+        stop,
+    ));
     if let Some(failure) = stream.store_failure().first() {
         return Err(anyhow::anyhow!(
             "{failure}\nwhat was stored before is safe: free some space, then \
@@ -67,7 +85,7 @@ pub fn run(
     drop(stream);
     let published = Store::open(&dir).and_then(|store| publish::campaign(&store));
     drop(claim);
-    let summary = result.map_err(|e| match e {
+    let done = result.map_err(|e| match e {
         LabError::Plan(_) | LabError::Policy(_) | LabError::Command(_) => {
             BadInput(e.to_string()).into()
         }
@@ -79,7 +97,7 @@ pub fn run(
         other => anyhow::Error::new(other),
     })?;
     published.with_context(|| format!("could not write the reports of {}", dir.display()))?;
-    Ok(summary)
+    Ok(done)
 }
 
 /// Bugs, else doubts, else a pass. A campaign none of whose faults fired proves nothing.

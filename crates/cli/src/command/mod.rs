@@ -4,6 +4,7 @@ mod analyze;
 mod bench;
 mod campaign;
 mod check;
+mod confirm;
 mod demo;
 mod doctor;
 mod pause;
@@ -11,6 +12,7 @@ mod replay;
 mod report;
 mod resume;
 mod run;
+mod shrink;
 mod targets;
 
 use crate::args::{Cli, Command};
@@ -27,6 +29,8 @@ pub fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Pause(args) => pause::run(&store, &args),
         Command::Check(args) => check::run(&store, &args),
         Command::Replay(args) => replay::run(&store, &args),
+        Command::Confirm(args) => confirm::run(&store, &args),
+        Command::Shrink(args) => shrink::run(&store, &args),
         Command::Report(args) => report::run(&store, &args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),

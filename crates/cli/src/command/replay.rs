@@ -1,13 +1,14 @@
 //! `temblor replay`: a bug's plan again, so many times.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use temblor_cluster::target::{Choice, KnownBug, known_bugs, list_targets};
 use temblor_explore::triage::{self, Signature};
-use temblor_lab::Past;
+use temblor_lab::{Past, below};
 use temblor_model::bug::{Bug, Outcome};
-use temblor_model::campaign::{CampaignEvent, CampaignSpec, EventSink, Purpose, WarpSpec};
+use temblor_model::campaign::{CampaignEvent, CampaignSpec, EventSink, Purpose, Summary, WarpSpec};
 use temblor_model::history::Baseline;
 use temblor_model::plan::Plan;
 use temblor_report::{Store, find_bug};
@@ -16,66 +17,36 @@ use super::campaign;
 use super::run::read_plan;
 use crate::args::ReplayArgs;
 use crate::exit::{BadInput, Exit};
-use crate::prepare;
+use crate::prepare::{self, Prepared};
 
 /// What is to be replayed.
-struct Wanted {
+pub struct Wanted {
     /// A name or a folder.
-    target: String,
-    choice: Choice,
-    plan: Plan,
-    delay_ms: u64,
-    jdk_sites: bool,
+    pub target: String,
+    pub choice: Choice,
+    pub plan: Plan,
+    pub delay_ms: u64,
+    pub jdk_sites: bool,
     /// The bug it should show; a bare plan has none.
-    signature: Option<Signature>,
-    baseline: Option<Baseline>,
-    catalog_hash: Option<u64>,
+    pub signature: Option<Signature>,
+    pub baseline: Option<Baseline>,
+    pub catalog_hash: Option<u64>,
+}
+
+/// What replays came to.
+pub struct Played {
+    pub summary: Summary,
+    /// Trials that showed the bug.
+    pub shown: u64,
+    /// Trials whose delays below the program held something.
+    pub met: u64,
 }
 
 pub fn run(root: &Path, args: &ReplayArgs) -> anyhow::Result<Exit> {
     let wanted = wanted(root, args)?;
-    let prepared = prepare::prepare(&wanted.target, &wanted.choice, wanted.jdk_sites)?;
-    let spec = CampaignSpec {
-        format: CampaignSpec::FORMAT,
-        target: prepared.target.full_name(),
-        target_dir: prepare::given_by_folder(&wanted.target, &prepared.target),
-        workload: wanted.choice.workload.clone(),
-        nodes: wanted.choice.nodes,
-        policy: "replay".into(),
-        seed: wanted.plan.seed,
-        trials: args.times,
-        budget_s: 0,
-        jobs: campaign::default_jobs().min(args.times as u32),
-        warp: args.warp.0,
-        faults: vec!["throw".into(), "delay".into(), "crash".into()],
-        delay_ms: wanted.delay_ms,
-        sites: String::new(),
-        jdk_sites: wanted.jdk_sites,
-        coverage: false,
-        baselines: 2,
-        confirm: 0,
-        confirm_unwarped: 0,
-        keep_mb: CampaignSpec::KEEP_MB,
-        shrink: 0,
-        plan: Some(wanted.plan.clone()),
-    };
-    let store = campaign::create_store(root, &spec, &prepared)?;
-    // The bug's own clean runs serve again, unless the target or the clock is another one.
-    let same = wanted.catalog_hash == Some(prepared.catalog.hash());
-    let baseline = wanted
-        .baseline
-        .filter(|_| same && args.warp.0 == WarpSpec::Auto);
-    let shown = Shown::default();
-    let counter = Counter {
-        signature: wanted.signature.clone(),
-        shown: shown.clone(),
-    };
-    let past = Past {
-        baseline,
-        ..Past::default()
-    };
-    let summary = campaign::run(&prepared, store, past, args.json, Some(Box::new(counter)))?;
-    let shown = *shown.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let prepared = wanted.prepare()?;
+    let Played { summary, shown, .. } =
+        wanted.play(root, &prepared, args.times, args.warp.0, args.json)?;
     eprintln!();
     match &wanted.signature {
         Some(signature) => {
@@ -96,6 +67,102 @@ pub fn run(root: &Path, args: &ReplayArgs) -> anyhow::Result<Exit> {
         0 => Exit::Pass,
         _ => Exit::BugsFound,
     })
+}
+
+impl Wanted {
+    /// A bug of a store.
+    pub fn of_bug(store: &Store, bug: &Bug) -> anyhow::Result<Wanted> {
+        let spec = store.spec();
+        Ok(Wanted {
+            target: prepare::place_of(spec).to_string(),
+            choice: prepare::choice_of(spec),
+            plan: bug.plan.clone(),
+            delay_ms: spec.delay_ms,
+            jdk_sites: spec.jdk_sites,
+            signature: Signature::from_text(&bug.signature),
+            baseline: store.baseline()?,
+            catalog_hash: store.catalog()?.map(|c| c.hash()),
+        })
+    }
+
+    pub fn prepare(&self) -> anyhow::Result<Prepared> {
+        prepare::prepare(&self.target, &self.choice, self.jdk_sites)
+    }
+
+    /// What a campaign of such replays is asked to do.
+    pub fn spec(&self, prepared: &Prepared, times: u64, warp: WarpSpec) -> CampaignSpec {
+        CampaignSpec {
+            format: CampaignSpec::FORMAT,
+            target: prepared.target.full_name(),
+            target_dir: prepare::given_by_folder(&self.target, &prepared.target),
+            workload: self.choice.workload.clone(),
+            nodes: self.choice.nodes,
+            policy: "replay".into(),
+            seed: self.plan.seed,
+            trials: times,
+            budget_s: 0,
+            jobs: campaign::default_jobs().min(times.max(1) as u32),
+            warp,
+            faults: vec!["throw".into(), "delay".into(), "crash".into()],
+            delay_ms: self.delay_ms,
+            sites: String::new(),
+            jdk_sites: self.jdk_sites,
+            coverage: false,
+            baselines: 2,
+            confirm: 0,
+            confirm_unwarped: 0,
+            keep_mb: CampaignSpec::KEEP_MB,
+            shrink: 0,
+            plan: Some(self.plan.clone()),
+        }
+    }
+
+    /// What is known already: the bug's own clean runs serve again, unless the target or the
+    /// clock is another one.
+    pub fn past(&self, prepared: &Prepared, warp: WarpSpec) -> Past {
+        let same = self.catalog_hash == Some(prepared.catalog.hash());
+        let baseline = self.baseline.clone();
+        Past {
+            baseline: baseline.filter(|_| same && warp == WarpSpec::Auto),
+            ..Past::default()
+        }
+    }
+
+    /// Runs the plan so often, in a store of its own.
+    pub fn play(
+        &self,
+        root: &Path,
+        prepared: &Prepared,
+        times: u64,
+        warp: WarpSpec,
+        json: bool,
+    ) -> anyhow::Result<Played> {
+        let spec = self.spec(prepared, times, warp);
+        let store = campaign::create_store(root, &spec, prepared)?;
+        let count = Arc::new(Mutex::new(Count::default()));
+        let counter = Counter {
+            signature: self.signature.clone(),
+            count: count.clone(),
+        };
+        let past = self.past(prepared, warp);
+        let summary = campaign::run(prepared, store, past, json, Some(Box::new(counter)))?;
+        let count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Played {
+            summary,
+            shown: count.shown,
+            met: count.met.len() as u64,
+        })
+    }
+}
+
+/// The bug that a word names, with its store.
+pub fn stored_bug(root: &Path, name: &str) -> anyhow::Result<(Store, Bug)> {
+    let bad = |e: temblor_report::StoreError| BadInput(e.to_string());
+    let folder = find_bug(root, name).map_err(bad)?;
+    let store = Store::of_bug(&folder).map_err(bad)?;
+    let id = folder.file_name().unwrap_or_default().to_string_lossy();
+    let bug = store.bug(&id).map_err(bad)?;
+    Ok((store, bug))
 }
 
 fn wanted(root: &Path, args: &ReplayArgs) -> anyhow::Result<Wanted> {
@@ -123,25 +190,8 @@ fn wanted(root: &Path, args: &ReplayArgs) -> anyhow::Result<Wanted> {
     if let Some(known) = known(args)? {
         return Ok(known);
     }
-    let bad = |e: temblor_report::StoreError| BadInput(e.to_string());
-    let folder = find_bug(root, &args.bug).map_err(bad)?;
-    let store = Store::of_bug(&folder).map_err(bad)?;
-    let id = folder
-        .file_name()
-        .map(|n| n.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    let bug: Bug = store.bug(&id).map_err(bad)?;
-    let spec = store.spec();
-    Ok(Wanted {
-        target: prepare::place_of(spec).to_string(),
-        choice: prepare::choice_of(spec),
-        plan: bug.plan.clone(),
-        delay_ms: spec.delay_ms,
-        jdk_sites: spec.jdk_sites,
-        signature: Signature::from_text(&bug.signature),
-        baseline: store.baseline()?,
-        catalog_hash: store.catalog()?.map(|c| c.hash()),
-    })
+    let (store, bug) = stored_bug(root, &args.bug)?;
+    Wanted::of_bug(&store, &bug)
 }
 
 /// The plan of a bug that a target documents, by the id it has there.
@@ -176,13 +226,16 @@ fn known(args: &ReplayArgs) -> anyhow::Result<Option<Wanted>> {
     Ok(None)
 }
 
-/// How many replays showed the bug.
-#[derive(Clone, Default)]
-struct Shown(Arc<Mutex<u64>>);
+/// What has been seen of the replays.
+#[derive(Default)]
+struct Count {
+    shown: u64,
+    met: BTreeSet<u64>,
+}
 
 struct Counter {
     signature: Option<Signature>,
-    shown: Shown,
+    count: Arc<Mutex<Count>>,
 }
 
 impl Counter {
@@ -196,14 +249,19 @@ impl Counter {
 
 impl EventSink for Counter {
     fn event(&mut self, event: &CampaignEvent) {
-        if let CampaignEvent::TrialDone {
-            purpose: Purpose::Search,
-            outcome,
-            ..
-        } = event
-            && self.shows(outcome)
-        {
-            *self.shown.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            CampaignEvent::TrialDone {
+                purpose: Purpose::Search,
+                outcome,
+                ..
+            } => count.shown += u64::from(self.shows(outcome)),
+            CampaignEvent::Trial { trial, event }
+                if below::met_something(std::slice::from_ref(event)) =>
+            {
+                count.met.insert(*trial);
+            }
+            _ => {}
         }
     }
 }

@@ -97,6 +97,7 @@ pub fn delay_bug() -> Bug {
         known: Some("snapshot-under-lock".into()),
         plan: delay_plan(),
         shrunk: None,
+        below: None,
         symptoms: vec![
             symptom("hang", "threads blocked on trio.Store", &detail, 8200 * MS),
             symptom("client", "an operation never ended", &[HOSTILE], 9500 * MS),
@@ -120,6 +121,7 @@ pub fn crash_bug() -> Bug {
         known: None,
         plan: crash_plan(),
         shrunk: None,
+        below: None,
         symptoms: vec![symptom(
             "crash",
             "a node exited by itself",
