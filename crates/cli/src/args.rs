@@ -358,6 +358,25 @@ pub enum BenchWhat {
     /// Each target is analysed in a process of its own, without the cache, so many times; the
     /// median counts. The plot shows whether time grows with the code or faster.
     Analysis(AnalysisBenchArgs),
+    /// What all hooks add to a target's whole run without faults, by alternating runs.
+    Overhead(OverheadArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct OverheadArgs {
+    /// `NAME`, `NAME@VERSION`, or a folder with a target.toml.
+    pub target: String,
+    /// One of the target's workloads; its default when omitted.
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+    /// Pairs of runs.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// What the ratio must not exceed.
+    #[arg(long, default_value_t = 1.05)]
+    pub bar: f64,
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

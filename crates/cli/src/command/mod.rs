@@ -8,7 +8,7 @@ mod confirm;
 mod demo;
 mod doctor;
 mod pause;
-mod replay;
+pub mod replay;
 mod report;
 mod resume;
 mod run;

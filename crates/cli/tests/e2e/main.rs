@@ -5,6 +5,7 @@
 mod analyze;
 mod bad_input;
 mod contract;
+mod disturbed;
 mod full_disk;
 mod interruption;
 mod mini;

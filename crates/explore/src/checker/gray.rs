@@ -386,7 +386,7 @@ mod tests {
         let judgement = Gray.judge(&history, Some(&scripted::baseline()));
         assert_eq!(
             judgement.symptoms[0].detail,
-            ["n1 and n2 both said so for 100.0 s (virtual) from 2000 ms on"]
+            ["n1 and n2 both said so for 98.0 s (virtual) from 2000 ms on"]
         );
     }
 

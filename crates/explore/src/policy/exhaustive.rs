@@ -13,9 +13,9 @@
 //! 7. all that is left, contexts that not every baseline reached among them.
 //!
 //! Within a round, sites take turns, in an order drawn from the seed. The first node of a context
-//! is drawn among those that every baseline reached it on; where there is none (a leader's
-//! context, say, when each run elects another), the first round leaves the node open, so that
-//! the fault is reached wherever the context shows up.
+//! is drawn among those that every baseline reached it on; where there is none, and where not all
+//! nodes reach it (a leader's context, say: another run may elect another), the first round leaves
+//! the node open, so that the fault is reached wherever the context shows up.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -129,7 +129,7 @@ fn spread(
     rounds: &mut [Round],
 ) {
     let steady: Vec<usize> = (0..context.nodes.len())
-        .filter(|&i| context.nodes[i].always)
+        .filter(|&i| context.nodes[i].always && !context.roams)
         .collect();
     let chosen = match steady.len() {
         0 => draw.below(context.nodes.len()),

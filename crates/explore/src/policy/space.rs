@@ -1,5 +1,7 @@
 //! What can be injected where: the reached contexts of a campaign's sites, and their faults.
 
+use std::collections::BTreeSet;
+
 use temblor_model::plan::{Fault, Plan, Step, Trigger};
 use temblor_model::site::{Site, SiteId};
 
@@ -13,6 +15,8 @@ pub struct Context {
     pub nodes: Vec<OnNode>,
     /// Every baseline reached it, on whichever node: most likely trials will too.
     pub sure: bool,
+    /// Not all nodes reach it: which one does may be another's turn in the next trial.
+    pub roams: bool,
     /// The faults to try first: one of each kind.
     pub faults: Vec<Fault>,
     /// Exceptions beyond the most general one.
@@ -80,12 +84,20 @@ pub fn contexts(scope: &Scope<'_>) -> Vec<Context> {
                 stack: r.stack.clone(),
                 nodes: vec![on_node],
                 sure: true,
+                roams: false,
                 faults,
                 more,
             });
         }
     }
+    let nodes: BTreeSet<&str> = scope
+        .baseline
+        .reached
+        .iter()
+        .map(|r| r.node.as_str())
+        .collect();
     for context in &mut contexts {
+        context.roams = context.nodes.len() < nodes.len();
         let runs: u32 = context.nodes.iter().map(|n| n.runs).sum();
         context.sure = runs >= scope.baseline.runs;
     }

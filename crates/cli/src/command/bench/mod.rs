@@ -8,6 +8,7 @@ mod clock;
 mod hook;
 mod java;
 mod log_plot;
+mod overhead;
 mod startup;
 
 use serde_json::json;
@@ -32,8 +33,10 @@ impl Measure {
 }
 
 pub fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
-    if let Some(BenchWhat::Analysis(args)) = &args.what {
-        return analysis::run(args);
+    match &args.what {
+        Some(BenchWhat::Analysis(args)) => return analysis::run(args),
+        Some(BenchWhat::Overhead(args)) => return overhead::run(args),
+        None => {}
     }
     let target = prepare::prepare("trio", &Default::default(), false)?;
     let percent = if args.quick { 20 } else { 100 };

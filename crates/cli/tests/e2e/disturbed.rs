@@ -1,0 +1,117 @@
+//! What nobody planned: somebody else kills a node or a client, or steps the machine's clock. The
+//! campaign goes on, nothing is called a bug for it, and nothing is left running.
+
+use crate::mini::Mini;
+use crate::program::{LIMIT, Turn, assert_nothing_runs, processes_of, temblor};
+use crate::watch::until;
+
+const TRIALS: usize = 3;
+/// The first is the clean run.
+const KILLED: u64 = 2;
+
+/// Kills the first process of this class in one trial of a campaign without faults.
+#[track_caller]
+fn check_kill(class: &str, told: &str) {
+    let _turn = Turn::wait(1);
+    let mini = Mini::new();
+    let args = Mini::campaign(&["--policy", "clean", "--trials", "3", "--json"]);
+    let mut running = mini.start(&args);
+    let trial = format!("/trials/{KILLED}/");
+    let mut killed = None;
+    until(&format!("{class} of trial {KILLED} is killed"), || {
+        assert!(!running.has_ended(), "ended too soon: {:?}", running.said());
+        let processes = processes_of(mini.folder());
+        let mut wanted = processes
+            .iter()
+            .filter(|(_, line)| line.contains(class) && line.contains(&trial));
+        if let Some((pid, _)) = wanted.next() {
+            // SAFETY: a plain system call; the process was started by this test.
+            killed = (unsafe { libc::kill(*pid as i32, libc::SIGKILL) } == 0).then_some(*pid);
+        }
+        killed.is_some()
+    });
+    let output = running.wait(LIMIT);
+    assert_nothing_runs(mini.folder());
+    let summary = output.json();
+    assert_eq!(summary["trials"], TRIALS, "{output:#?}");
+    assert_eq!(summary["bugs"].as_array().unwrap().len(), 0, "{output:#?}");
+    assert_eq!(summary["unknown"], 1, "{output:#?}");
+    assert_eq!(output.code, 2, "nobody can tell: {output:#?}");
+    let searched = mini.searched();
+    assert_eq!(searched.len(), TRIALS, "every trial has an outcome");
+    for (trial, (_, outcome)) in &searched {
+        let outcome: serde_json::Value = serde_json::from_str(outcome).unwrap();
+        let expected = if *trial == KILLED { "unknown" } else { "pass" };
+        assert_eq!(outcome["verdict"], expected, "trial {trial}: {outcome:#}");
+    }
+    let events = mini.latest().join(format!("trials/{KILLED}/events.jsonl"));
+    let events = std::fs::read_to_string(events).unwrap();
+    let exits: Vec<&str> = events.lines().filter(|line| line.contains(told)).collect();
+    assert!(
+        exits.iter().any(|line| line.contains("\"signal\":9")),
+        "{exits:#?}"
+    );
+}
+
+#[test]
+fn a_node_that_somebody_else_kills_is_no_bug() {
+    check_kill("mini.Node", "\"event\":\"node-exited\"");
+}
+
+#[test]
+fn a_client_that_somebody_else_kills_is_no_bug() {
+    check_kill("mini.Workload", "\"event\":\"client-exited\"");
+}
+
+/// Nanoseconds of one of the machine's clocks.
+fn now_ns(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the timespec is valid for the call.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// A campaign is resumed by a lab whose wall clock shows another time than it would: in the past,
+/// so that what is stored is from the future, and then far ahead.
+#[test]
+fn a_clock_that_steps_loses_nothing_and_finds_nothing() {
+    const DAY_NS: i64 = 86_400_000_000_000;
+    let _turn = Turn::wait(1);
+    let mini = Mini::new();
+    let args = Mini::campaign(&["--policy", "clean", "--trials", "1", "--json"]);
+    assert_eq!(mini.run(&args).json()["trials"], 1);
+    for (trials, step_ns) in [("2", -DAY_NS), ("3", 30 * DAY_NS)] {
+        let before = mini.searched();
+        let mut command = mini.command(&["resume", "--trials", trials, "--json"]);
+        let wall_ns = now_ns(libc::CLOCK_REALTIME).saturating_add_signed(step_ns);
+        command
+            .env("LD_PRELOAD", temblor().with_file_name("libtemblor_warp.so"))
+            // One would mean that nothing is to be changed.
+            .env("TEMBLOR_WARP_FACTOR", "1.000001")
+            .env(
+                "TEMBLOR_WARP_MONO_NS",
+                now_ns(libc::CLOCK_MONOTONIC).to_string(),
+            )
+            .env("TEMBLOR_WARP_REAL_NS", wall_ns.to_string());
+        let output = crate::program::Running::start(command, mini.folder()).wait(LIMIT);
+        assert_nothing_runs(mini.folder());
+        let summary = output.json();
+        assert_eq!(summary["trials"].to_string(), trials, "{output:#?}");
+        assert_eq!(summary["unknown"], 0, "{output:#?}");
+        assert_eq!(output.code, 0, "{output:#?}");
+        let after = mini.searched();
+        for (trial, stored) in &before {
+            assert_eq!(after.get(trial), Some(stored), "trial {trial} is as it was");
+        }
+    }
+    // Times count from the trial's own beginning, whatever the wall says.
+    for trial in mini.searched().into_keys() {
+        let events = temblor_report::Store::open(&mini.latest()).unwrap();
+        let events = events.events(trial).unwrap().values;
+        let last_s = events.last().unwrap().at_us / 1_000_000;
+        assert!(!events.is_empty() && last_s < LIMIT.as_secs(), "{last_s} s");
+    }
+}
