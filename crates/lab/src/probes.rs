@@ -12,9 +12,9 @@ use crate::running::Running;
 /// A node that serves answers within this; a busy machine is asked again. Real milliseconds.
 const PROBE_MS: u64 = 1_000;
 /// Between two questions to one node whether it is ready: answering takes its time.
-const READY_EVERY: Duration = Duration::from_millis(30);
+const READY_EVERY: Duration = Duration::from_millis(80);
 /// Between two questions to one node how it is, while clients work.
-const HEALTH_EVERY: Duration = Duration::from_millis(400);
+const HEALTH_EVERY: Duration = Duration::from_millis(500);
 
 /// The questions that are under way, and what was said last.
 #[derive(Default)]

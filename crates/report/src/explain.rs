@@ -34,8 +34,35 @@ pub fn explain(view: &BugView) -> Vec<String> {
             view.warp
         ));
     }
+    out.extend(size(view));
     out.push(view.confirmation());
+    out.extend(below(view));
     out
+}
+
+/// How small the plan is, where somebody tried to make it smaller.
+fn size(view: &BugView) -> Option<String> {
+    let shrunk = view.bug.shrunk.as_ref()?;
+    let replays = plural(shrunk.replays.into(), "replay");
+    let minimal = match shrunk.minimal {
+        true => "nothing smaller shows the bug",
+        false => "smaller ones may show it too",
+    };
+    Some(match shrunk.plan == view.bug.plan {
+        true => format!("The plan is as it was found; {minimal} ({replays})."),
+        false => format!(
+            "The plan was made smaller ({replays}; {minimal}); it was found as: {}.",
+            shrunk.plan
+        ),
+    })
+}
+
+/// What a slow disk or network did instead of the delay, where that was tried.
+fn below(view: &BugView) -> Option<String> {
+    let text = view.bug.below.as_ref()?.to_string();
+    let mut chars = text.chars();
+    let first = chars.next()?.to_uppercase();
+    Some(format!("{}{}.", first, chars.as_str()))
 }
 
 /// A real time span as the cluster saw it.

@@ -13,7 +13,7 @@
 //! that it was replaced. What does not count:
 //! - time in which the network is cut or one of the two is paused; but who claims a role for
 //!   `grace` and 30 virtual seconds more while cut off fails all the same;
-//! - the end of a claim, as the lab asks only now and then: half a second before another
+//! - the end of a claim, as the lab asks only now and then: 0.6 s before another
 //!   answer or an exit, more than a second before the node was silent.
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ const FAILURES: usize = 3;
 /// Successes of others that show that the system works.
 const OTHERS: usize = 3;
 /// Between two questions of the lab to one node, real microseconds.
-const ASKED_EVERY_US: u64 = 500_000;
+const ASKED_EVERY_US: u64 = 600_000;
 /// How long the lab waits for a node that does not answer, real microseconds.
 const SILENT_US: u64 = 1_300_000;
 
@@ -386,7 +386,7 @@ mod tests {
         let judgement = Gray.judge(&history, Some(&scripted::baseline()));
         assert_eq!(
             judgement.symptoms[0].detail,
-            ["n1 and n2 both said so for 98.0 s (virtual) from 2000 ms on"]
+            ["n1 and n2 both said so for 97.0 s (virtual) from 2000 ms on"]
         );
     }
 
