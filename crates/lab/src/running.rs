@@ -55,6 +55,7 @@ pub struct ClientRun {
     pub facts: Client,
     pub process: Option<ProcId>,
     pub exited: bool,
+    pub started: bool,
     /// It has said that its work is over.
     pub done: bool,
     ops: OpTail,
@@ -124,6 +125,7 @@ impl<'a> Running<'a> {
                 facts,
                 process: None,
                 exited: false,
+                started: false,
                 done: false,
                 open: Vec::new(),
             });
@@ -214,6 +216,7 @@ impl<'a> Running<'a> {
         let spec = start::client_process(&self.setup.target, &self.place, &client.facts, &extra)?;
         let (process, pid) = self.cell.start_with_pid(spec)?;
         self.clients[i].process = Some(process);
+        self.clients[i].started = true;
         let client = self.clients[i].name.clone();
         self.emit(What::ClientStarted { client, pid });
         Ok(())
@@ -462,12 +465,13 @@ impl<'a> Running<'a> {
         self.clients.iter().all(|c| c.process.is_none())
     }
 
-    /// Starts the clients of these nodes, or all.
-    pub fn start_clients(&mut self, of_late_nodes: bool) -> Result<(), LabError> {
+    /// Starts the clients whose nodes have come; those of late nodes once these are ready.
+    pub fn start_clients(&mut self) -> Result<(), LabError> {
         for i in 0..self.clients.len() {
             let name = &self.clients[i].facts.node;
             let node = self.nodes.iter().find(|n| n.name == *name);
-            if node.is_some_and(|n| n.facts.late) == of_late_nodes {
+            let has_come = node.is_none_or(|n| !n.facts.late || n.ready);
+            if has_come && !self.clients[i].started {
                 self.start_client(i)?;
             }
         }

@@ -18,7 +18,7 @@ use crate::archive::Archives;
 use crate::board::BoardFile;
 use crate::compile::{self, AnyFaults, Recording};
 use crate::limits::Limits;
-use crate::running::{EventOut, NodeRun, Running};
+use crate::running::{EventOut, Running};
 
 /// Between two looks at what happens; a question of an agent is heard at once.
 const TURN: Duration = Duration::from_millis(8);
@@ -249,7 +249,7 @@ fn stages(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<bool, LabEr
     }
     let all_ready = await_ready(running, spec.limits.ready)?;
     running.begin(Stage::Workload);
-    running.start_clients(false)?;
+    running.start_clients()?;
     workload(running, spec)?;
     running.begin(Stage::Heal);
     running.ask_health()?;
@@ -351,6 +351,7 @@ fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabEr
         running.turn(TURN)?;
         // A node that was restarted by the plan is asked until it serves.
         running.probe_ready()?;
+        running.start_clients()?;
         running.watch_health()?;
         if dumps < DUMPS && running.longest_open_op() > next_dump {
             running.ask_health()?;
@@ -373,16 +374,12 @@ fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabEr
     Ok(())
 }
 
-/// Nodes whose time has come, and their clients.
+/// Nodes whose time has come.
 fn start_late_nodes(running: &mut Running<'_>) -> Result<(), LabError> {
-    let late = |n: &NodeRun| n.is_yet_to_come();
-    if !running.nodes.iter().any(late) {
-        return Ok(());
-    }
     for i in 0..running.nodes.len() {
         if running.nodes[i].is_yet_to_come() {
             running.start_node(i)?;
         }
     }
-    running.start_clients(true)
+    Ok(())
 }
