@@ -208,6 +208,7 @@ fn counts(view: &CampaignView) -> String {
         ("clean runs", Purpose::Baseline),
         ("search", Purpose::Search),
         ("replays", Purpose::Confirm),
+        ("smaller plans", Purpose::Shrink),
     ] {
         out.push_str(&row(name, tally::verdicts(view, purpose), ""));
     }
