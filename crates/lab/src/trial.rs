@@ -270,7 +270,7 @@ fn finale(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabErro
     running.begin(Stage::Finale);
     let ready_ms = spec.baseline.map_or(FIRST_PATIENCE_MS, |b| b.ready_ms);
     let patience = Duration::from_millis(ready_ms) + FINALE_PATIENCE;
-    for client in &running.clients {
+    for client in running.clients.iter().filter(|c| c.started) {
         let file = running.place.client_dir(&client.name).join(FINALE);
         std::fs::write(&file, "").map_err(|e| LabError::io("write", &file, e))?;
     }
