@@ -1,6 +1,11 @@
 //! What nobody planned: somebody else kills a node or a client, or steps the machine's clock. The
 //! campaign goes on, nothing is called a bug for it, and nothing is left running.
 
+use std::collections::BTreeMap;
+
+use temblor_model::bug::{Outcome, Verdict};
+use temblor_report::Store;
+
 use crate::mini::Mini;
 use crate::program::{LIMIT, Turn, assert_nothing_runs, processes_of, temblor};
 use crate::watch::until;
@@ -37,20 +42,36 @@ fn check_kill(class: &str, told: &str) {
     assert_eq!(summary["bugs"].as_array().unwrap().len(), 0, "{output:#?}");
     assert_eq!(summary["unknown"], 1, "{output:#?}");
     assert_eq!(output.code, 2, "nobody can tell: {output:#?}");
-    let searched = mini.searched();
-    assert_eq!(searched.len(), TRIALS, "every trial has an outcome");
-    for (trial, (_, outcome)) in &searched {
-        let outcome: serde_json::Value = serde_json::from_str(outcome).unwrap();
-        let expected = if *trial == KILLED { "unknown" } else { "pass" };
-        assert_eq!(outcome["verdict"], expected, "trial {trial}: {outcome:#}");
+    let outcomes = outcomes(&mini);
+    assert_eq!(outcomes.len(), TRIALS, "every trial has an outcome");
+    for (trial, outcome) in &outcomes {
+        let expected = match *trial {
+            KILLED => Verdict::Unknown,
+            _ => Verdict::Pass,
+        };
+        assert_eq!(outcome.verdict, expected, "trial {trial}: {outcome:#?}");
     }
-    let events = mini.latest().join(format!("trials/{KILLED}/events.jsonl"));
-    let events = std::fs::read_to_string(events).unwrap();
-    let exits: Vec<&str> = events.lines().filter(|line| line.contains(told)).collect();
+    let events = store(&mini).events(KILLED).unwrap().values;
+    let exits: Vec<String> = events
+        .iter()
+        .map(|event| serde_json::to_string(event).unwrap())
+        .filter(|line| line.contains(told))
+        .collect();
     assert!(
         exits.iter().any(|line| line.contains("\"signal\":9")),
         "{exits:#?}"
     );
+}
+
+fn store(mini: &Mini) -> Store {
+    Store::open(&mini.latest()).unwrap()
+}
+
+/// All but the clean run's.
+fn outcomes(mini: &Mini) -> BTreeMap<u64, Outcome> {
+    let outcomes = store(mini).outcomes().unwrap().into_iter();
+    let all = outcomes.map(|(trial, (_, outcome))| (trial, outcome));
+    all.filter(|(trial, _)| *trial >= KILLED).collect()
 }
 
 #[test]
@@ -84,7 +105,7 @@ fn a_clock_that_steps_loses_nothing_and_finds_nothing() {
     let args = Mini::campaign(&["--policy", "clean", "--trials", "1", "--json"]);
     assert_eq!(mini.run(&args).json()["trials"], 1);
     for (trials, step_ns) in [("2", -DAY_NS), ("3", 30 * DAY_NS)] {
-        let before = mini.searched();
+        let before = outcomes(&mini);
         let mut command = mini.command(&["resume", "--trials", trials, "--json"]);
         let wall_ns = now_ns(libc::CLOCK_REALTIME).saturating_add_signed(step_ns);
         command
@@ -102,15 +123,15 @@ fn a_clock_that_steps_loses_nothing_and_finds_nothing() {
         assert_eq!(summary["trials"].to_string(), trials, "{output:#?}");
         assert_eq!(summary["unknown"], 0, "{output:#?}");
         assert_eq!(output.code, 0, "{output:#?}");
-        let after = mini.searched();
+        let after = outcomes(&mini);
+        assert_eq!(after.len(), before.len() + 1, "{after:#?}");
         for (trial, stored) in &before {
             assert_eq!(after.get(trial), Some(stored), "trial {trial} is as it was");
         }
     }
     // Times count from the trial's own beginning, whatever the wall says.
-    for trial in mini.searched().into_keys() {
-        let events = temblor_report::Store::open(&mini.latest()).unwrap();
-        let events = events.events(trial).unwrap().values;
+    for trial in outcomes(&mini).into_keys() {
+        let events = store(&mini).events(trial).unwrap().values;
         let last_s = events.last().unwrap().at_us / 1_000_000;
         assert!(!events.is_empty() && last_s < LIMIT.as_secs(), "{last_s} s");
     }
