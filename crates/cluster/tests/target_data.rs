@@ -122,7 +122,9 @@ fn what_a_version_leaves_out_it_inherits() {
         (io.medium, io.direction),
         (Medium::Network, Direction::Write)
     );
-    assert!(code.classpath[0].join("tiny/Main.class").is_file());
+    let jar = std::fs::read(&code.classpath[0]).unwrap();
+    let class = b"tiny/Main.class";
+    assert!(jar.windows(class.len()).any(|name| name == class));
 }
 
 #[test]
