@@ -297,15 +297,13 @@ fn injected(history: &History, stop_us: u64, real_us: impl Fn(u64) -> u64) -> Ve
         if in_node.is_none() && fault.delay_ms().is_some() {
             continue;
         }
-        let until_us = match &fault {
-            slow if slow.delay_ms().is_some() => {
-                event.at_us + real_us(slow.delay_ms().unwrap_or(0))
-            }
-            Fault::Pause { ms, .. } => {
+        let until_us = match (fault.delay_ms(), &fault) {
+            (Some(ms), _) => event.at_us + real_us(ms),
+            (None, Fault::Pause { ms, .. }) => {
                 let healed_us = stage_us(history, Stage::Recovery).unwrap_or(u64::MAX);
                 (event.at_us + real_us(*ms)).min(healed_us.max(event.at_us))
             }
-            Fault::Partition { .. } => mended_us(history, event.at_us).unwrap_or(stop_us),
+            (None, Fault::Partition { .. }) => mended_us(history, event.at_us).unwrap_or(stop_us),
             _ => event.at_us,
         };
         let named = match &fault {

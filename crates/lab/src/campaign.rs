@@ -174,7 +174,7 @@ impl<'a> Campaign<'a> {
         self.start(&past, 0);
         let clean = self.clean_runs(past.baseline)?;
         let bugs = Bugs::new(Vec::new());
-        let smaller = bugs.shrink_stored(self, &clean, bug, signature)?;
+        let smaller = bugs.shrink_stored(self, &clean, bug, &signature)?;
         let summary = self.summary(&Tally::default(), &bugs, false);
         self.emit(CampaignEvent::Finished { summary });
         Ok(smaller)

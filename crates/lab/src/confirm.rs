@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex};
 
 use temblor_explore::triage::{self, BugFacts, Signature};
-use temblor_model::bug::{Bug, Confirmation, Outcome, ShrunkFrom, Verdict};
+use temblor_model::bug::{Bug, Confirmation, Outcome, ShrunkFrom};
 use temblor_model::campaign::{CampaignEvent, Purpose};
 use temblor_model::plan::Plan;
 
@@ -124,9 +124,15 @@ impl Bugs {
             outcome,
             shrunk: None,
         };
-        let mut shown = self.replay_warped(campaign, clean, &candidate)?;
+        let Candidate {
+            signature, plan, ..
+        } = &candidate;
+        let mut shown = self.replay_warped(campaign, clean, signature, plan)?;
         if is_most(shown) && campaign.spec.shrink > 0 {
-            shown = self.shrink(campaign, clean, &mut candidate, shown)?;
+            let (plan, from, again) = self.shrink(campaign, clean, signature, plan, shown)?;
+            candidate.plan = plan;
+            candidate.shrunk = Some(from);
+            shown = again;
         }
         if !is_most(shown) || clean.unwarped.is_none() {
             self.settle(campaign, &candidate, shown, (0, 0));
@@ -143,40 +149,32 @@ impl Bugs {
         Ok(())
     }
 
-    /// Makes the plan smaller; gives the confirmation of the one it ends with.
+    /// Makes a confirmed plan smaller; with the confirmation of the one it ends with.
     fn shrink(
         &self,
         campaign: &Campaign<'_>,
         clean: &Clean,
-        candidate: &mut Candidate,
+        signature: &Signature,
+        plan: &Plan,
         shown: (u32, u32),
-    ) -> Result<(u32, u32), LabError> {
-        let Candidate {
-            signature, plan, ..
-        } = &*candidate;
+    ) -> Result<(Plan, ShrunkFrom, (u32, u32)), LabError> {
         let budget = campaign.spec.shrink;
         let shrunk = shrink::smallest(campaign, clean, signature, plan, budget)?;
-        let original = candidate.plan.clone();
-        let smaller = shrunk.plan != original;
-        candidate.plan = shrunk.plan;
-        candidate.shrunk = Some(ShrunkFrom {
-            plan: original.clone(),
+        let mut from = ShrunkFrom {
+            plan: plan.clone(),
             replays: shrunk.replays,
             minimal: shrunk.minimal,
-        });
-        if !smaller {
-            return Ok(shown);
+        };
+        if shrunk.plan == *plan {
+            return Ok((shrunk.plan, from, shown));
         }
-        let again = self.replay_warped(campaign, clean, candidate)?;
+        let again = self.replay_warped(campaign, clean, signature, &shrunk.plan)?;
         if is_most(again) {
-            return Ok(again);
+            return Ok((shrunk.plan, from, again));
         }
         // Luck made it look smaller: the plan that was confirmed before stays.
-        candidate.plan = original;
-        if let Some(shrunk) = &mut candidate.shrunk {
-            shrunk.minimal = false;
-        }
-        Ok(shown)
+        from.minimal = false;
+        Ok((plan.clone(), from, shown))
     }
 
     /// A stored bug's plan made smaller, and confirmed.
@@ -185,32 +183,15 @@ impl Bugs {
         campaign: &Campaign<'_>,
         clean: &Clean,
         bug: &Bug,
-        signature: Signature,
+        signature: &Signature,
     ) -> Result<Bug, LabError> {
-        let mut candidate = Candidate {
-            cause: signature.text.clone(),
-            signature,
-            known: bug.known.clone(),
-            plan: bug.plan.clone(),
-            outcome: Outcome {
-                format: Outcome::FORMAT,
-                trial: 0,
-                verdict: Verdict::Fail,
-                judgements: Vec::new(),
-                fired: bug.fired.clone(),
-                unreached: Vec::new(),
-                warp: clean.baseline.warp,
-                seconds: 0.0,
-                cpu_seconds: 0.0,
-            },
-            shrunk: None,
-        };
         let before = (bug.confirmed.times, bug.confirmed.of);
-        let (times, of) = self.shrink(campaign, clean, &mut candidate, before)?;
+        let (plan, from, (times, of)) =
+            self.shrink(campaign, clean, signature, &bug.plan, before)?;
         let mut smaller = bug.clone();
-        smaller.shrunk = candidate.shrunk;
-        if candidate.plan != bug.plan {
-            smaller.plan = candidate.plan;
+        smaller.shrunk = Some(from);
+        if plan != bug.plan {
+            smaller.plan = plan;
             // What was replayed on the real clock was another plan.
             smaller.confirmed = Confirmation {
                 times,
@@ -226,15 +207,16 @@ impl Bugs {
         &self,
         campaign: &Campaign<'_>,
         clean: &Clean,
-        candidate: &Candidate,
+        signature: &Signature,
+        plan: &Plan,
     ) -> Result<(u32, u32), LabError> {
         let wanted = campaign.spec.confirm;
         let (mut times, mut of) = (0, 0);
         while of < wanted && (of - times) * 2 < wanted {
             let warp = clean.baseline.warp;
-            let again = campaign.judged_trial(Purpose::Confirm, &candidate.plan, warp, clean)?;
+            let again = campaign.judged_trial(Purpose::Confirm, plan, warp, clean)?;
             of += 1;
-            times += u32::from(triage::confirms(&candidate.signature, &again));
+            times += u32::from(triage::confirms(signature, &again));
         }
         Ok((times, of))
     }

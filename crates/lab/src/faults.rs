@@ -173,14 +173,15 @@ impl Running<'_> {
     fn end(&mut self, what: Later) {
         match what {
             Later::Resume(process) => self.wake(process),
-            Later::Unstall => {
-                let text = match self.cell.unstall() {
-                    Ok(0) => below::MET_NOTHING.to_string(),
-                    Ok(packets) => format!("the slow network held {packets} packets"),
-                    Err(e) => format!("the slow network could not be mended: {e}"),
-                };
-                self.notice(below::SOURCE, text);
-            }
+            Later::Unstall => match self.cell.unstall() {
+                Ok(0) => self.notice(below::SOURCE, below::MET_NOTHING.into()),
+                Ok(packets) => {
+                    let text = format!("the slow network held {packets} packets");
+                    self.notice(below::SOURCE, text);
+                }
+                // Not from below: nobody knows whether it held anything.
+                Err(e) => self.notice("lab", format!("the network stays slow: {e}")),
+            },
         }
     }
 

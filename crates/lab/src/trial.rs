@@ -177,13 +177,7 @@ pub fn run(
 ) -> Result<Finished, LabError> {
     std::fs::create_dir_all(&spec.dir)
         .map_err(|e| LabError::io("make the trial's folder", &spec.dir, e))?;
-    let nodes: Vec<String> = setup
-        .target
-        .cast
-        .nodes
-        .iter()
-        .map(|n| n.name.clone())
-        .collect();
+    let nodes = setup.target.cast.node_names();
     let board = compile::board(
         spec.plan,
         &setup.catalog,

@@ -14,7 +14,7 @@ use crate::stream::Stream;
 
 /// One trial per core: JVMs starting up are what a trial mostly costs.
 pub fn default_jobs() -> u32 {
-    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+    temblor_lab::load::cores()
 }
 
 /// A folder for a new campaign that makes sense, with what `resume` needs in it.
@@ -23,13 +23,7 @@ pub fn create_store(
     spec: &CampaignSpec,
     prepared: &Prepared,
 ) -> anyhow::Result<Store> {
-    let nodes: Vec<String> = prepared
-        .target
-        .cast
-        .nodes
-        .iter()
-        .map(|n| n.name.clone())
-        .collect();
+    let nodes = prepared.target.cast.node_names();
     let bad = |e: LabError| BadInput(e.to_string());
     temblor_lab::check(spec, &prepared.catalog, &nodes).map_err(bad)?;
     let store = Store::create(root, spec, &stamp())?;

@@ -58,6 +58,11 @@ impl Cast {
         self.nodes.iter().find(|node| node.name == name)
     }
 
+    /// The names of all nodes, in their order.
+    pub fn node_names(&self) -> Vec<String> {
+        self.nodes.iter().map(|node| node.name.clone()).collect()
+    }
+
     /// The placeholders of a node whose folder is `dir`.
     pub fn node_facts(
         &self,

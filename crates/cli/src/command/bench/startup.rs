@@ -48,7 +48,7 @@ fn start(
         seed: 1,
         load: 100,
     };
-    let nodes: Vec<String> = target.cast.nodes.iter().map(|n| n.name.clone()).collect();
+    let nodes = target.cast.node_names();
     let any = AnyFaults {
         throw: false,
         crash: false,
