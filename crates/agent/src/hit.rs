@@ -10,10 +10,14 @@ use temblor_model::board::spec::FaultKind;
 
 use crate::agent::Agent;
 use crate::ask::{Question, ask};
+use crate::clock;
 use crate::decide::{Decision, Hit, decide};
 use crate::jvm::Jni;
 use crate::stack::Stack;
 use crate::throw::throw;
+
+/// A held thread looks again after this, should nobody wake it: a fork's board says go at once.
+const HOLD_TURN: Duration = Duration::from_millis(50);
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -45,6 +49,7 @@ pub fn hit(agent: &Agent, jni: Jni, site: i32) {
         return;
     };
     let Some(_guard) = Guard::enter() else { return };
+    hold(agent);
     let counter = &agent.counters[site as usize];
     let count = counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     let hit = Hit {
@@ -67,6 +72,21 @@ pub fn hit(agent: &Agent, jni: Jni, site: i32) {
         Decision::Fire { step, fault } => visit.inject(step, fault),
         Decision::Ask { step } => visit.ask(step),
     }
+}
+
+/// Waits while the board says so. The lab freezes the process here; in every fork of it the board
+/// is another one, and the hit goes on as if it had just begun.
+fn hold(agent: &Agent) {
+    let word = &agent.place.board.header().hold;
+    if word.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    let held = &agent.place.slot_header().held;
+    held.fetch_add(1, Ordering::AcqRel);
+    while word.load(Ordering::Acquire) != 0 {
+        clock::wait(word, 1, HOLD_TURN);
+    }
+    held.fetch_sub(1, Ordering::AcqRel);
 }
 
 /// One hit being dealt with; its stack is walked at most once.
@@ -132,6 +152,9 @@ impl Visit<'_> {
             frames,
         });
         let board = &agent.place.board;
+        if board.header().hold_after == step + 1 {
+            board.header().hold.store(1, Ordering::Release);
+        }
         let Some(rec) = board.faults().get(fault as usize) else {
             return agent
                 .journal

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use temblor_model::campaign::WarpSpec;
+use temblor_model::campaign::{StartSpec, WarpSpec};
 
 /// Finds the bugs that distributed systems only show when something goes wrong.
 ///
@@ -26,7 +26,7 @@ pub struct Cli {
 pub enum Command {
     /// Search the bundled three-node store for its planted bugs: a tour in two minutes.
     Demo(DemoArgs),
-    /// List targets, or fetch what they need (jars and JDKs, cached per user).
+    /// List targets, or fetch what they need (jars, JDKs and CRIU, cached per user).
     Targets(TargetsArgs),
     /// Show where faults can happen: sites, tasks and states, locks and timeouts, without running.
     Analyze(AnalyzeArgs),
@@ -77,10 +77,10 @@ pub struct TargetsArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum TargetsAction {
-    /// Fetch what a target needs, or `all` of them; a JDK (`jdk@8`); or jars
-    /// (`group:artifact:version,...`).
+    /// Fetch what a target needs, or `all` of them; a JDK (`jdk@8`); `criu`, for trials that
+    /// start warm; or jars (`group:artifact:version,...`).
     Fetch { name: String },
-    /// Print where a fetched thing is: the home of a JDK, the folder of jars.
+    /// Print where a fetched thing is: the home of a JDK, the program `criu`, the folder of jars.
     Path { name: String },
 }
 
@@ -193,6 +193,9 @@ pub struct RunArgs {
     /// The same seed gives the same plans.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// How trials of the search begin; confirmations always start cold.
+    #[arg(long, value_enum, default_value_t = Start::Snapshot)]
+    pub start: Start,
     /// Kinds of faults, comma-separated.
     #[arg(long, default_value = "throw,delay,crash", value_delimiter = ',')]
     pub faults: Vec<String>,
@@ -443,6 +446,24 @@ impl FromStr for Size {
                 mb: (number * scale as f64) as u64,
             }),
             _ => Err("expected a size such as 500MB or 2GB".into()),
+        }
+    }
+}
+
+/// How trials of the search begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Start {
+    /// From a frozen cluster, where this machine can freeze one.
+    Snapshot,
+    /// Each starts its own cluster.
+    Cold,
+}
+
+impl Start {
+    pub fn spec(self) -> StartSpec {
+        match self {
+            Start::Snapshot => StartSpec::Snapshot,
+            Start::Cold => StartSpec::Cold,
         }
     }
 }

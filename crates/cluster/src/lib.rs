@@ -7,6 +7,7 @@ pub mod artifact;
 pub mod cell;
 pub mod corrupt;
 mod glob;
+pub mod snapshot;
 pub mod start;
 pub mod tail;
 pub mod target;

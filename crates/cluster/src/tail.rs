@@ -33,6 +33,19 @@ impl LineTail {
         }
     }
 
+    /// As `new`, from an offset on.
+    fn resumed(path: impl Into<PathBuf>, offset: u64) -> LineTail {
+        LineTail {
+            offset,
+            ..LineTail::new(path)
+        }
+    }
+
+    /// So many bytes have been given out as lines.
+    fn consumed(&self) -> u64 {
+        self.offset - self.partial.len() as u64
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -129,6 +142,16 @@ impl LogTail {
             tail: LineTail::new(path),
             pattern,
             hold: HOLD,
+            open: None,
+        }
+    }
+
+    /// Goes on with a copy of the file at another place.
+    pub fn resumed(&self, path: impl Into<PathBuf>) -> LogTail {
+        LogTail {
+            tail: LineTail::resumed(path, self.tail.consumed()),
+            pattern: self.pattern.clone(),
+            hold: self.hold,
             open: None,
         }
     }
@@ -243,6 +266,13 @@ impl OpTail {
     pub fn new(path: impl Into<PathBuf>) -> OpTail {
         OpTail {
             tail: LineTail::new(path),
+        }
+    }
+
+    /// Goes on with a copy of the file at another place.
+    pub fn resumed(&self, path: impl Into<PathBuf>) -> OpTail {
+        OpTail {
+            tail: LineTail::resumed(path, self.tail.consumed()),
         }
     }
 

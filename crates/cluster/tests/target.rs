@@ -9,7 +9,7 @@ use temblor_cluster::artifact::{Cache, Depot, Machine, Tools};
 use temblor_cluster::cell::{Cell, CellSpec, ProbeSpec};
 use temblor_cluster::start::{Extra, TrialPlace, client_process, node_process, write_node_files};
 use temblor_cluster::tail::{ClientLine, LogTail, OpTail};
-use temblor_cluster::target::{Choice, Target, TargetError};
+use temblor_cluster::target::{Choice, GO, HERE, Target, TargetError};
 
 const GOOD: &str = r#"format = 1
 name = "tiny"
@@ -508,6 +508,12 @@ fn the_bundled_target_serves_its_workload_in_a_cell() {
     let client = &target.cast.clients[0];
     let process = client_process(&target, &place, client, &Extra::default()).unwrap();
     cell.start(process).unwrap();
+    let here = place.client_dir(&client.name).join(HERE);
+    while !here.exists() {
+        assert!(Instant::now() < deadline, "the client does not connect");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    fs::write(place.client_dir(&client.name).join(GO), "1 100\n").unwrap();
     let mut tail = OpTail::new(place.ops_file(&client.name));
     let mut ops = 0;
     while ops < 10 {

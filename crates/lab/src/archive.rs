@@ -78,10 +78,10 @@ impl Archive {
                 vec![format!("-XX:ArchiveClassesAtExit={}", path.display())]
             }
             Jvms::Training => Vec::new(),
-            Jvms::Hooked | Jvms::Bare if path.exists() => {
+            Jvms::Hooked | Jvms::Lasting | Jvms::Bare if path.exists() => {
                 vec![format!("-XX:SharedArchiveFile={}", path.display())]
             }
-            Jvms::Hooked | Jvms::Bare => Vec::new(),
+            Jvms::Hooked | Jvms::Lasting | Jvms::Bare => Vec::new(),
         }
     }
 }

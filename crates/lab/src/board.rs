@@ -13,6 +13,9 @@ use temblor_model::board::view::{AskCell, Board, ask};
 
 use crate::LabError;
 
+/// The board's file in a trial's folder.
+pub const BOARD_FILE: &str = "board";
+
 /// A board that this process made and may read.
 pub struct BoardFile {
     board: Board,
@@ -62,6 +65,20 @@ impl BoardFile {
     /// Index of the step that waits; all before it have fired.
     pub fn current_step(&self) -> u32 {
         self.board.header().current_step.load(Ordering::Acquire)
+    }
+
+    /// The names of the nodes whose processes are all held.
+    pub fn held(&self) -> Vec<String> {
+        let is_held = |s: &u32| self.board.slot(*s).held.load(Ordering::Acquire) > 0;
+        (0..self.slots_used())
+            .filter(is_held)
+            .filter_map(|s| self.board.joined(s).map(|(name, _)| name))
+            .collect()
+    }
+
+    /// Whether whoever comes to a hook waits there.
+    pub fn holds(&self) -> bool {
+        self.board.header().hold.load(Ordering::Acquire) != 0
     }
 
     /// Takes what the nodes have written since the last call. `dead` tells for a slot's name

@@ -9,25 +9,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use temblor_cluster::artifact;
 use temblor_explore::checker::{self, Checker};
-use temblor_explore::learn_baseline;
 use temblor_explore::policy::{self, FaultKind, Policy, Scope};
 use temblor_explore::triage::{KnownPattern, Signature};
 use temblor_model::bug::{Bug, Outcome, Verdict};
 use temblor_model::campaign::{
-    BugLine, CampaignEvent, CampaignSpec, EventSink, Purpose, Summary, WarpSpec,
+    BugLine, CampaignEvent, CampaignSpec, EventSink, Purpose, StartSpec, Summary,
 };
 use temblor_model::history::Baseline;
 use temblor_model::plan::Plan;
 
 use crate::LabError;
+use crate::board::BOARD_FILE;
+use crate::clean::Clean;
 use crate::compile::Recording;
 use crate::confirm::Bugs;
 use crate::judge;
 use crate::limits::Limits;
-use crate::load::{self, Gate};
+use crate::load::Gate;
+use crate::snapshots::Snapshots;
 use crate::trial::{self, Finished, Jvms, Setup, TrialSpec};
-use crate::troubles::troubles;
 
 /// What an interrupted campaign left in its store.
 #[derive(Default)]
@@ -53,23 +55,9 @@ pub struct Campaign<'a> {
     next_trial: AtomicU64,
     began: Instant,
     covered: Mutex<BTreeSet<u32>>,
+    /// Where trials of the search go on from; none: they start cold.
+    pub(crate) snapshots: Option<Snapshots>,
     pub(crate) checkers: Vec<Box<dyn Checker>>,
-}
-
-/// The clean runs, on the campaign's clock and on the real one.
-pub(crate) struct Clean {
-    pub baseline: Baseline,
-    /// Learned when replays on the real clock are wanted.
-    pub unwarped: Option<Baseline>,
-}
-
-impl Clean {
-    pub(crate) fn at(&self, warp: f64) -> &Baseline {
-        match &self.unwarped {
-            Some(unwarped) if warp == 1.0 => unwarped,
-            _ => &self.baseline,
-        }
-    }
 }
 
 /// What the search has come to so far.
@@ -121,6 +109,7 @@ impl<'a> Campaign<'a> {
             next_trial: AtomicU64::new(1),
             began: Instant::now(),
             covered: Mutex::default(),
+            snapshots: None,
             checkers: checker::all(),
         }
     }
@@ -129,12 +118,35 @@ impl<'a> Campaign<'a> {
         lock(&self.sink).event(&event);
     }
 
-    fn note(&self, text: String) {
+    pub(crate) fn note(&self, text: String) {
         self.emit(CampaignEvent::Note { text });
     }
 
     /// Runs the campaign to its end.
-    pub fn run(&self, past: Past) -> Result<Summary, LabError> {
+    pub fn run(mut self, past: Past) -> Result<Summary, LabError> {
+        if self.spec.start == StartSpec::Snapshot {
+            self.snapshots = self.open_snapshots();
+        }
+        self.run_all(past)
+    }
+
+    /// Where there can be none, people are told why and what to do.
+    fn open_snapshots(&self) -> Option<Snapshots> {
+        let made = artifact::find_criu().map_err(|e| e.to_string());
+        let made = made.and_then(|criu| {
+            let dir = self.dir.join("snapshots");
+            Snapshots::new(criu.argv().to_vec(), dir).map_err(|e| e.to_string())
+        });
+        match made {
+            Ok(snapshots) => Some(snapshots),
+            Err(why) => {
+                self.note(format!("no snapshots, trials start cold: {why}"));
+                None
+            }
+        }
+    }
+
+    fn run_all(&self, past: Past) -> Result<Summary, LabError> {
         let resumed = past
             .searched
             .iter()
@@ -197,176 +209,52 @@ impl<'a> Campaign<'a> {
         budget > 0 && self.began.elapsed() > Duration::from_secs(budget)
     }
 
-    /// A clean run that makes the archives of classes, where they can be made and are not there.
-    fn train(&self) -> Result<(), LabError> {
-        let archives = &self.setup.archives;
-        if !archives.are_missing() {
-            return Ok(());
-        }
-        self.note("one run to keep the classes that every JVM loads".into());
-        let dir = self.dir.join("training");
-        let spec = TrialSpec {
-            plan: &Plan::clean(),
-            dir: dir.clone(),
-            jvms: Jvms::Training,
-            recording: Recording::None,
-            warp: 1.0,
-            limits: Limits::first(self.setup.target.ready.within_ms),
-            baseline: None,
-        };
-        // What goes wrong here shows, and is told, in the clean runs that follow.
-        match trial::run(self.setup, &spec, &mut |_| {}, self.stop) {
-            Err(LabError::Interrupted) => return Err(LabError::Interrupted),
-            Err(_) => {}
-            Ok(_) => archives.keep_trained(),
-        }
-        let _ = std::fs::remove_dir_all(dir);
-        Ok(())
-    }
-
-    /// Clean runs: they must pass before anything is injected.
-    fn clean_runs(&self, stored: Option<Baseline>) -> Result<Clean, LabError> {
-        self.train()?;
-        let baseline = match stored {
-            Some(baseline) => baseline,
-            None => {
-                let baseline = self.choose_warp()?;
-                self.emit(CampaignEvent::BaselineDone {
-                    baseline: baseline.clone(),
-                });
-                baseline
-            }
-        };
-        let wants_real = self.spec.confirm_unwarped > 0 && baseline.warp > 1.0;
-        let unwarped = match wants_real {
-            true => Some(self.baselines(1.0, 1)?),
-            false => None,
-        };
-        Ok(Clean { baseline, unwarped })
-    }
-
-    /// The largest warp factor at which clean runs pass.
-    fn choose_warp(&self) -> Result<Baseline, LabError> {
-        let mut factor = match self.spec.warp {
-            WarpSpec::Off => 1.0,
-            WarpSpec::Factor(factor) => factor,
-            WarpSpec::Auto => self.setup.target.warp_max,
-        };
-        loop {
-            match self.baselines(factor, self.spec.baselines.max(1)) {
-                Err(LabError::Baseline { what, .. })
-                    if self.spec.warp == WarpSpec::Auto && factor > 1.0 =>
-                {
-                    let slower = (factor / 2.0).max(1.0);
-                    self.note(format!(
-                        "clean runs fail {factor} times faster than the wall ({}); trying {slower}",
-                        what.lines().next().unwrap_or_default()
-                    ));
-                    factor = slower;
-                }
-                other => return other,
-            }
-        }
-    }
-
-    /// So many clean runs, as many side by side as the campaign's trials.
-    fn baselines(&self, warp: f64, runs: u32) -> Result<Baseline, LabError> {
-        let jobs = match self.spec.jobs {
-            0 => load::cores(),
-            jobs => jobs,
-        }
-        .min(runs);
-        let left = AtomicU64::new(runs.into());
-        let take = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
-        let one_job = || {
-            let mut histories = Vec::new();
-            while take().is_ok() {
-                histories.push(self.clean_run(warp)?.history);
-            }
-            Ok::<_, LabError>(histories)
-        };
-        let results: Vec<_> = std::thread::scope(|scope| {
-            let jobs: Vec<_> = (0..jobs).map(|_| scope.spawn(one_job)).collect();
-            jobs.into_iter().map(|j| j.join()).collect()
-        });
-        let mut histories = Vec::new();
-        for result in results {
-            let panicked = |_| LabError::Internal("a clean run panicked".into());
-            histories.extend(result.map_err(panicked)??);
-        }
-        Ok(learn_baseline(&histories))
-    }
-
-    fn clean_run(&self, warp: f64) -> Result<Finished, LabError> {
-        let plan = Plan::clean();
-        let limits = Limits::first(self.setup.target.ready.within_ms);
-        let trial = self.announce(Purpose::Baseline, &plan);
-        let finished = self.run_trial(trial, &plan, warp, Recording::All, limits, None)?;
-        let judgements = checker::judge_all(&finished.history, None, &self.checkers);
-        let outcome = Outcome {
-            format: Outcome::FORMAT,
-            trial,
-            verdict: checker::verdict(&judgements),
-            judgements,
-            fired: Vec::new(),
-            unreached: Vec::new(),
-            warp,
-            seconds: finished.seconds,
-            cpu_seconds: finished.cpu_seconds,
-        };
-        let logs = self.trial_dir(trial).join("logs");
-        let troubles = troubles(&finished, &outcome, &logs);
-        self.emit(CampaignEvent::TrialDone {
-            trial,
-            purpose: Purpose::Baseline,
-            plan,
-            outcome,
-        });
-        match troubles.is_empty() {
-            true => Ok(finished),
-            false => Err(LabError::Baseline {
-                what: troubles.join("\n"),
-                folder: logs,
-            }),
-        }
-    }
-
-    fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.next_trial.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn trial_dir(&self, trial: u64) -> PathBuf {
+    pub(crate) fn trial_dir(&self, trial: u64) -> PathBuf {
         self.dir.join("trials").join(trial.to_string())
     }
 
-    fn run_trial(
+    /// Runs a trial of the search from the nearest snapshot, any other from a cold start: what is
+    /// reported was seen there.
+    pub(crate) fn run_trial(
         &self,
         trial: u64,
-        plan: &Plan,
-        warp: f64,
-        recording: Recording,
-        limits: Limits,
-        baseline: Option<&Baseline>,
+        purpose: Purpose,
+        spec: TrialSpec<'_>,
     ) -> Result<Finished, LabError> {
-        let dir = self.trial_dir(trial);
-        let spec = TrialSpec {
-            plan,
-            dir,
-            jvms: Jvms::Hooked,
-            recording,
-            warp,
-            limits,
-            baseline,
-        };
         let mut out = |event: &temblor_model::event::Event| {
             self.emit(CampaignEvent::Trial {
                 trial,
                 event: event.clone(),
             });
         };
-        let finished = trial::run(self.setup, &spec, &mut out, self.stop);
+        let frozen = match (&self.snapshots, purpose) {
+            (Some(snapshots), Purpose::Search) => {
+                let tell = |text| self.note(text);
+                let shared = policy::shared_steps(&self.spec.policy, spec.plan);
+                snapshots.for_plan(self.setup, &spec, shared, self.stop, &tell)?
+            }
+            _ => None,
+        };
+        let forked = TrialSpec {
+            from: frozen.as_deref(),
+            dir: spec.dir.clone(),
+            ..spec
+        };
+        let mut finished = trial::run(self.setup, &forked, &mut out, self.stop);
+        if let (Err(LabError::Snapshot(error)), Some(frozen), Some(snapshots)) =
+            (&finished, &frozen, &self.snapshots)
+        {
+            self.note(format!("{error}; trial {trial} starts cold"));
+            snapshots.discard(frozen);
+            let _ = std::fs::remove_dir_all(&spec.dir);
+            finished = trial::run(self.setup, &spec, &mut out, self.stop);
+        }
         // All that was on it is in the events by now.
-        let _ = std::fs::remove_file(spec.dir.join("board"));
+        let _ = std::fs::remove_file(spec.dir.join(BOARD_FILE));
         if let Ok(finished) = &finished {
             lock(&self.covered).extend(&finished.covered);
         }
@@ -386,7 +274,7 @@ impl<'a> Campaign<'a> {
     }
 
     /// Gives a trial its number and tells of it, before anything else happens to it.
-    fn announce(&self, purpose: Purpose, plan: &Plan) -> u64 {
+    pub(crate) fn announce(&self, purpose: Purpose, plan: &Plan) -> u64 {
         let trial = self.number();
         let plan = plan.clone();
         self.emit(CampaignEvent::TrialStarted {
@@ -407,8 +295,17 @@ impl<'a> Campaign<'a> {
     ) -> Result<Outcome, LabError> {
         let baseline = clean.at(warp);
         let limits = Limits::derive(baseline, plan, warp);
-        let finished =
-            self.run_trial(trial, plan, warp, Recording::None, limits, Some(baseline))?;
+        let spec = TrialSpec {
+            plan,
+            dir: self.trial_dir(trial),
+            jvms: Jvms::Hooked,
+            recording: Recording::None,
+            warp,
+            limits,
+            baseline: Some(baseline),
+            from: None,
+        };
+        let finished = self.run_trial(trial, purpose, spec)?;
         let catalog = &self.setup.catalog;
         let outcome = judge::outcome(trial, &finished, baseline, catalog, &self.checkers);
         self.emit(CampaignEvent::TrialDone {

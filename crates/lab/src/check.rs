@@ -5,7 +5,7 @@ use temblor_model::campaign::CampaignSpec;
 use temblor_model::catalog::SiteCatalog;
 
 use crate::LabError;
-use crate::compile::{self, AnyFaults, Recording};
+use crate::compile::{self, AnyFaults, Hold, Recording};
 
 /// Checks all of a campaign that needs no clean runs.
 pub fn check(spec: &CampaignSpec, catalog: &SiteCatalog, nodes: &[String]) -> Result<(), LabError> {
@@ -27,7 +27,7 @@ pub fn check(spec: &CampaignSpec, catalog: &SiteCatalog, nodes: &[String]) -> Re
                 crash: true,
                 delay_ms: None,
             };
-            compile::board(plan, catalog, nodes, Recording::None, &any)?;
+            compile::board(plan, catalog, nodes, Recording::None, Hold::Nowhere, &any)?;
         }
         None if spec.policy == "replay" => {
             let text = "policy `replay` needs a plan: add `--plan FILE`, the plan.toml of a bug \

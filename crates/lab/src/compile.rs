@@ -22,6 +22,16 @@ pub enum Recording {
     All,
 }
 
+/// Where the processes of a cluster that is to be frozen wait for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    Nowhere,
+    /// At the first hook they come to.
+    FirstHook,
+    /// At the next hook after so many steps have fired.
+    AfterSteps(u32),
+}
+
 /// A plan that does not fit the target.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
@@ -62,6 +72,7 @@ pub fn board(
     catalog: &SiteCatalog,
     nodes: &[String],
     recording: Recording,
+    hold: Hold,
     any: &AnyFaults,
 ) -> Result<BoardSpec, PlanError> {
     let mut compiler = Compiler {
@@ -78,6 +89,16 @@ pub fn board(
     };
     if recording == Recording::All {
         compiler.spec.arms.fill(ARM_RECORD);
+    }
+    match hold {
+        Hold::Nowhere => {}
+        Hold::FirstHook => compiler.spec.hold = true,
+        Hold::AfterSteps(steps) => compiler.spec.hold_after = steps,
+    }
+    if hold != Hold::Nowhere {
+        // Forks count on from what is recorded here, so nothing may be missed.
+        compiler.spec.hits_per_site = u32::MAX;
+        compiler.spec.stacks_per_site = u32::MAX;
     }
     for (i, step) in plan.steps.iter().enumerate() {
         compiler.step(i, &step.when, &step.fault)?;
@@ -352,6 +373,7 @@ mod tests {
             &catalog(),
             &["n1".into(), "n2".into()],
             Recording::None,
+            Hold::Nowhere,
             &any,
         )
     }

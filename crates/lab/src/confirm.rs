@@ -15,7 +15,8 @@ use temblor_model::campaign::{CampaignEvent, Purpose};
 use temblor_model::plan::Plan;
 
 use crate::LabError;
-use crate::campaign::{Campaign, Clean, lock};
+use crate::campaign::{Campaign, lock};
+use crate::clean::Clean;
 use crate::shrink;
 
 /// Replays on the real clock that run side by side; they mostly sleep.

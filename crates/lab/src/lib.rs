@@ -4,8 +4,10 @@
 //! - [`compile`]: a plan becomes data on the board.
 //! - [`below`]: the same delay below the program.
 //! - [`board`]: the board's file, its events and questions.
+//! - [`frozen`]: a cluster frozen on its way through a trial.
 //! - [`limits`]: every wait of a trial, derived from baselines.
 //! - [`load`]: how many trials run side by side.
+//! - [`snapshots`]: which frozen cluster a trial goes on from.
 //! - [`trial`]: one trial from an empty folder to a history.
 //! - [`check`]: what can be wrong with a campaign before it runs.
 //! - [`campaign`]: baselines, search, confirmation, resume.
@@ -17,15 +19,18 @@ pub mod below;
 pub mod board;
 pub mod campaign;
 mod check;
+mod clean;
 pub mod compile;
 mod confirm;
 pub mod faults;
+pub mod frozen;
 mod judge;
 pub mod limits;
 pub mod load;
 mod probes;
 mod running;
 mod shrink;
+pub mod snapshots;
 pub mod trial;
 mod troubles;
 
@@ -49,6 +54,8 @@ pub enum LabError {
     #[error(transparent)]
     Cell(#[from] CellError),
     #[error(transparent)]
+    Snapshot(#[from] temblor_cluster::snapshot::SnapshotError),
+    #[error(transparent)]
     Start(#[from] temblor_cluster::start::StartError),
     #[error(transparent)]
     Plan(#[from] compile::PlanError),
@@ -61,6 +68,8 @@ pub enum LabError {
          see {folder}"
     )]
     Baseline { what: String, folder: PathBuf },
+    #[error("no snapshot: {0}")]
+    NoSnapshot(String),
     #[error("ended on request")]
     Interrupted,
     #[error("{0}; this is a defect of Temblor, please report it")]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use temblor_cluster::cell::{Cell, CellError, ExitNotice, ProcId};
 use temblor_cluster::start::{self, Extra, TrialPlace};
 use temblor_cluster::tail::{ClientLine, LogTail, OpTail, Seen};
-use temblor_cluster::target::{Client, Node};
+use temblor_cluster::target::{Client, GO, HERE, Node};
 use temblor_model::board::record::{Record, RecordWhat};
 use temblor_model::event::{Event, Stage, What};
 use temblor_model::history::History;
@@ -43,6 +43,20 @@ pub struct NodeRun {
 }
 
 impl NodeRun {
+    /// As it is, with a copy of its log at another place.
+    pub(crate) fn forked(&self, place: &TrialPlace) -> NodeRun {
+        let log_path = place.log_file(&self.name);
+        NodeRun {
+            name: self.name.clone(),
+            facts: self.facts.clone(),
+            health: HealthWatch::default(),
+            asked_ready: None,
+            log: self.log.resumed(&log_path),
+            log_path,
+            ..*self
+        }
+    }
+
     /// A late node before its time.
     pub fn is_yet_to_come(&self) -> bool {
         self.facts.late && self.incarnation == 0
@@ -63,6 +77,19 @@ pub struct ClientRun {
     open: Vec<(u64, u64)>,
 }
 
+impl ClientRun {
+    /// As it is, with a copy of its report at another place.
+    pub(crate) fn forked(&self, place: &TrialPlace) -> ClientRun {
+        ClientRun {
+            name: self.name.clone(),
+            facts: self.facts.clone(),
+            ops: self.ops.resumed(place.ops_file(&self.name)),
+            open: self.open.clone(),
+            ..*self
+        }
+    }
+}
+
 /// Everything of one running trial.
 pub struct Running<'a> {
     pub setup: &'a Setup,
@@ -75,6 +102,10 @@ pub struct Running<'a> {
     pub clients: Vec<ClientRun>,
     pub clock: VirtualClock,
     pub events: Vec<Event>,
+    /// So many events lie before the clients warmed up; none when they did not.
+    pub counted: Option<usize>,
+    /// When this trial itself began; its clock may be older.
+    pub began: Instant,
     /// When the step that waits became the current one.
     pub(crate) step_since: (u32, Instant),
     pub(crate) due: Vec<Due>,
@@ -93,14 +124,11 @@ impl<'a> Running<'a> {
         out: EventOut<'a>,
         stop: &'a AtomicBool,
     ) -> Result<Running<'a>, LabError> {
-        let place = TrialPlace {
-            dir: cell.dir().to_path_buf(),
-            seed: spec.plan.seed,
-            load: spec.plan.load,
-        };
+        let mut running = Running::forked(setup, spec, cell, board, clock, out, stop);
+        let place = &running.place;
         let mut nodes = Vec::new();
         for facts in setup.target.cast.nodes.clone() {
-            start::write_node_files(&setup.target, &place, &facts)?;
+            start::write_node_files(&setup.target, place, &facts)?;
             let log_path = place.log_file(&facts.name);
             nodes.push(NodeRun {
                 name: facts.name.clone(),
@@ -130,23 +158,44 @@ impl<'a> Running<'a> {
                 open: Vec::new(),
             });
         }
-        Ok(Running {
+        (running.nodes, running.clients) = (nodes, clients);
+        Ok(running)
+    }
+
+    /// Without nodes and clients: those of a snapshot follow.
+    pub(crate) fn forked(
+        setup: &'a Setup,
+        spec: &TrialSpec<'a>,
+        cell: Cell,
+        board: BoardFile,
+        clock: VirtualClock,
+        out: EventOut<'a>,
+        stop: &'a AtomicBool,
+    ) -> Running<'a> {
+        let place = TrialPlace {
+            dir: cell.dir().to_path_buf(),
+            seed: spec.plan.seed,
+            load: spec.plan.load,
+        };
+        Running {
             setup,
             plan: spec.plan,
             jvms: spec.jvms,
             cell,
             place,
             board,
-            nodes,
-            clients,
+            nodes: Vec::new(),
+            clients: Vec::new(),
             clock,
             events: Vec::new(),
+            counted: None,
+            began: Instant::now(),
             step_since: (0, Instant::now()),
             due: Vec::new(),
             stage: Stage::Start,
             out,
             stop,
-        })
+        }
     }
 
     pub fn now_us(&self) -> u64 {
@@ -158,7 +207,11 @@ impl<'a> Running<'a> {
     }
 
     fn emit_at(&mut self, at_us: u64, what: What) {
-        let event = Event { at_us, what };
+        self.relay(Event { at_us, what });
+    }
+
+    /// Passes on what has happened, here or before a freeze.
+    pub(crate) fn relay(&mut self, event: Event) {
         (self.out)(&event);
         self.events.push(event);
     }
@@ -183,7 +236,10 @@ impl<'a> Running<'a> {
     pub fn start_node(&mut self, i: usize) -> Result<(), LabError> {
         let node = &self.nodes[i];
         let mut jvm = self.setup.archives.node.options(self.jvms, i);
-        if self.jvms == Jvms::Hooked {
+        if self.jvms != Jvms::Lasting {
+            jvm.extend(self.setup.target.node.cold_jvm.clone());
+        }
+        if matches!(self.jvms, Jvms::Hooked | Jvms::Lasting) {
             jvm.extend(self.setup.agent_options(self.board.path(), &node.name));
         }
         let extra = Extra {
@@ -209,8 +265,12 @@ impl<'a> Running<'a> {
 
     pub fn start_client(&mut self, i: usize) -> Result<(), LabError> {
         let client = &self.clients[i];
+        let mut jvm = self.setup.archives.client.options(self.jvms, i);
+        if self.jvms != Jvms::Lasting {
+            jvm.extend(self.setup.target.workload.cold_jvm.clone());
+        }
         let extra = Extra {
-            jvm: self.setup.archives.client.options(self.jvms, i),
+            jvm,
             env: self.clock.env(),
         };
         let spec = start::client_process(&self.setup.target, &self.place, &client.facts, &extra)?;
@@ -474,6 +534,38 @@ impl<'a> Running<'a> {
             if has_come && !self.clients[i].started {
                 self.start_client(i)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Whether every client that was started is connected, or gone.
+    pub fn clients_here(&self) -> bool {
+        self.clients_say(HERE)
+    }
+
+    /// Whether every client that was started has written this file, or is gone.
+    pub fn clients_say(&self, file: &str) -> bool {
+        let is_here = |c: &ClientRun| self.place.client_dir(&c.name).join(file).exists();
+        let mut started = self.clients.iter().filter(|c| c.started);
+        started.all(|c| c.exited || is_here(c))
+    }
+
+    /// Lets clients begin, those too that come later.
+    pub fn open_gate(&self) -> Result<(), LabError> {
+        let text = format!("{} {}\n", self.place.seed, self.place.load);
+        self.tell_clients(GO, &text)
+    }
+
+    /// Writes a file to every client's folder.
+    pub fn tell_clients(&self, file: &str, text: &str) -> Result<(), LabError> {
+        for client in &self.clients {
+            let dir = self.place.client_dir(&client.name);
+            let (part, whole) = (dir.join(format!(".{file}")), dir.join(file));
+            // In one piece: who finds it reads it.
+            std::fs::create_dir_all(&dir)
+                .and_then(|()| std::fs::write(&part, text))
+                .and_then(|()| std::fs::rename(&part, &whole))
+                .map_err(|e| LabError::io("write", &whole, e))?;
         }
         Ok(())
     }

@@ -6,7 +6,8 @@ use temblor_model::campaign::Purpose;
 use temblor_model::plan::Plan;
 
 use crate::LabError;
-use crate::campaign::{Campaign, Clean};
+use crate::campaign::Campaign;
+use crate::clean::Clean;
 
 /// A smaller plan counts when so many replays in a row show the bug.
 const TIMES: u32 = 2;

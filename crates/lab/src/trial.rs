@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use temblor_cluster::cell::{Cell, CellSpec};
-use temblor_cluster::target::{FINALE, Target};
+use temblor_cluster::cell::{Cell, CellSpec, Clocks};
+use temblor_cluster::target::{FINALE, Target, WARM, WARMED};
 use temblor_explore::checker;
 use temblor_model::catalog::SiteCatalog;
 use temblor_model::event::{Stage, What};
@@ -15,8 +15,9 @@ use temblor_model::plan::Plan;
 
 use crate::LabError;
 use crate::archive::Archives;
-use crate::board::BoardFile;
-use crate::compile::{self, AnyFaults, Recording};
+use crate::board::{BOARD_FILE, BoardFile};
+use crate::compile::{self, AnyFaults, Hold, Recording};
+use crate::frozen::{Frozen, HELD_LIMIT, Point};
 use crate::limits::Limits;
 use crate::running::{EventOut, Running};
 
@@ -36,6 +37,10 @@ const LOOK: Duration = Duration::from_millis(500);
 const STUCK_LEAST: Duration = Duration::from_secs(1);
 /// Thread dumps of one trial: the first when something sticks, the next to see whether it moves.
 const DUMPS: u32 = 2;
+
+/// The clock's page in a trial's folder.
+const CLOCK_PAGE: &str = "clock";
+const PAGE_BYTES: usize = 4096;
 
 /// A JVM writes its archive when it ends; it takes a second or two.
 const TRAINING_LIMIT: Duration = Duration::from_secs(60);
@@ -70,6 +75,8 @@ impl Setup {
 pub enum Jvms {
     /// Nodes have the agent.
     Hooked,
+    /// As `Hooked`; they will be frozen, and many trials go on with them.
+    Lasting,
     /// Nothing: to measure what the agent costs.
     Bare,
     /// As `Bare`; one node and one client leave an archive of the classes they loaded.
@@ -87,6 +94,8 @@ pub struct TrialSpec<'a> {
     pub limits: Limits,
     /// What clean runs look like; none when this is one to learn from.
     pub baseline: Option<&'a Baseline>,
+    /// Where it goes on from; else it starts cold.
+    pub from: Option<&'a Frozen>,
 }
 
 /// What a trial leaves behind.
@@ -109,24 +118,51 @@ pub struct VirtualClock {
     pub started: Instant,
     pub factor: f64,
     library: PathBuf,
+    /// The file by which a thaw tells the processes how long they stood still.
+    page: PathBuf,
     mono_ns: u64,
     real_ns: u64,
+    /// How long they did.
+    gap_ns: u64,
 }
 
 impl VirtualClock {
-    fn start(factor: f64, library: &Path) -> VirtualClock {
+    fn start(factor: f64, library: &Path, dir: &Path) -> Result<VirtualClock, LabError> {
+        let page = dir.join(CLOCK_PAGE);
+        std::fs::write(&page, [0; PAGE_BYTES]).map_err(|e| LabError::io("write", &page, e))?;
         let started = Instant::now();
         let (mono_ns, real_ns) = (
             read_clock(libc::CLOCK_MONOTONIC),
             read_clock(libc::CLOCK_REALTIME),
         );
-        VirtualClock {
+        Ok(VirtualClock {
             started,
             factor,
             library: library.to_path_buf(),
+            page,
             mono_ns,
             real_ns,
+            gap_ns: 0,
+        })
+    }
+
+    /// The same clock in a fork.
+    pub(crate) fn forked(&self, clocks: Clocks, dir: &Path) -> VirtualClock {
+        let now_ns = read_clock(libc::CLOCK_MONOTONIC).saturating_add_signed(clocks.ahead_ns);
+        let gap_ns = self.gap_ns.saturating_add_signed(clocks.gap_ns);
+        let age_ns = now_ns.saturating_sub(self.mono_ns + gap_ns);
+        let now = Instant::now();
+        let started = now.checked_sub(Duration::from_nanos(age_ns));
+        VirtualClock {
+            started: started.unwrap_or(now),
+            page: dir.join(CLOCK_PAGE),
+            gap_ns,
+            ..self.clone()
         }
+    }
+
+    pub(crate) fn page(&self) -> &Path {
+        &self.page
     }
 
     /// What a process needs in its environment to live on this clock.
@@ -136,6 +172,7 @@ impl VirtualClock {
             ("TEMBLOR_WARP_FACTOR", self.factor.to_string()),
             ("TEMBLOR_WARP_MONO_NS", self.mono_ns.to_string()),
             ("TEMBLOR_WARP_REAL_NS", self.real_ns.to_string()),
+            ("TEMBLOR_WARP_PAGE", self.page.display().to_string()),
         ]
         .map(|(k, v)| (k.to_string(), v))
         .to_vec()
@@ -148,7 +185,7 @@ impl VirtualClock {
 
     /// Microseconds since the trial began, from the machine's monotonic clock.
     pub fn us_of_monotonic(&self, ns: u64) -> u64 {
-        ns.saturating_sub(self.mono_ns) / 1000
+        ns.saturating_sub(self.mono_ns + self.gap_ns) / 1000
     }
 
     /// Microseconds since the trial began, from a virtual wall-clock time in milliseconds.
@@ -175,31 +212,10 @@ pub fn run(
     out: EventOut<'_>,
     stop: &AtomicBool,
 ) -> Result<Finished, LabError> {
-    std::fs::create_dir_all(&spec.dir)
-        .map_err(|e| LabError::io("make the trial's folder", &spec.dir, e))?;
-    let nodes = setup.target.cast.node_names();
-    let board = compile::board(
-        spec.plan,
-        &setup.catalog,
-        &nodes,
-        spec.recording,
-        &setup.any_faults,
-    )?;
-    let board = BoardFile::create(&spec.dir.join("board"), &board)?;
-    let cell = Cell::open(CellSpec::new(&spec.dir))?;
-    let clock = VirtualClock::start(spec.warp, &setup.warp_library);
-    let mut running = Running::new(setup, spec, cell, board, clock, out, stop)?;
-    let roles = running.clients.iter().map(|c| ClientRole {
-        client: c.name.clone(),
-        node: c.facts.node.clone(),
-    });
-    let clients = roles.collect();
-    running.emit(What::Began {
-        nodes,
-        clients,
-        warp: spec.warp,
-        single_roles: setup.target.single_roles.clone(),
-    });
+    let mut running = match spec.from {
+        Some(frozen) => frozen.fork(setup, spec, out, stop)?,
+        None => cold(setup, spec, Hold::Nowhere, out, stop)?,
+    };
     let staged = stages(&mut running, spec);
     running.take_in();
     running.begin(Stage::Stop);
@@ -220,7 +236,7 @@ pub fn run(
     let events = std::mem::take(&mut running.events);
     let history = History::from_events(spec.plan.clone(), events);
     let history = history.ok_or_else(|| LabError::Internal("a trial that never began".into()))?;
-    let seconds = running.clock.started.elapsed().as_secs_f64();
+    let seconds = running.began.elapsed().as_secs_f64();
     let covered = running.board.covered_blocks();
     Ok(Finished {
         history,
@@ -232,8 +248,99 @@ pub fn run(
     })
 }
 
-/// Start, workload, heal, recovery, finale. True when all nodes served before the workload.
-fn stages(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<bool, LabError> {
+/// A trial at its very beginning: a cell, a board, no process yet.
+pub(crate) fn cold<'a>(
+    setup: &'a Setup,
+    spec: &TrialSpec<'a>,
+    hold: Hold,
+    out: EventOut<'a>,
+    stop: &'a AtomicBool,
+) -> Result<Running<'a>, LabError> {
+    std::fs::create_dir_all(&spec.dir)
+        .map_err(|e| LabError::io("make the trial's folder", &spec.dir, e))?;
+    let nodes = setup.target.cast.node_names();
+    let board = compile::board(
+        spec.plan,
+        &setup.catalog,
+        &nodes,
+        spec.recording,
+        hold,
+        &setup.any_faults,
+    )?;
+    let board = BoardFile::create(&spec.dir.join(BOARD_FILE), &board)?;
+    let cell = Cell::open(CellSpec::new(&spec.dir))?;
+    let clock = VirtualClock::start(spec.warp, &setup.warp_library, cell.dir())?;
+    let mut running = Running::new(setup, spec, cell, board, clock, out, stop)?;
+    let roles = running.clients.iter().map(|c| ClientRole {
+        client: c.name.clone(),
+        node: c.facts.node.clone(),
+    });
+    let clients = roles.collect();
+    running.emit(What::Began {
+        nodes,
+        clients,
+        warp: spec.warp,
+        single_roles: setup.target.single_roles.clone(),
+    });
+    Ok(running)
+}
+
+/// Runs a cold trial up to the point where it is to be frozen.
+pub(crate) fn until(
+    running: &mut Running<'_>,
+    spec: &TrialSpec<'_>,
+    point: Point,
+) -> Result<(), LabError> {
+    boot(running)?;
+    let missed = |what: &str| Err(LabError::NoSnapshot(what.to_string()));
+    let deadline = Instant::now() + HELD_LIMIT;
+    match point {
+        Point::Booted => {
+            while running.board.held().len()
+                < running.nodes.iter().filter(|n| n.process.is_some()).count()
+            {
+                running.turn(TURN)?;
+                if Instant::now() > deadline {
+                    return missed("not every node came to a hook");
+                }
+            }
+        }
+        Point::Ready => {
+            if !form(running, spec)? {
+                return missed("the nodes did not become ready");
+            }
+            running.take_in();
+            running.counted = Some(running.events.len());
+            if running.setup.target.warms {
+                running.tell_clients(WARM, "")?;
+                while !running.clients_say(WARMED) {
+                    running.turn(TURN)?;
+                    if Instant::now() > deadline {
+                        return missed("the clients did not warm up");
+                    }
+                }
+            }
+        }
+        Point::After(steps) => {
+            form(running, spec)?;
+            running.begin(Stage::Workload);
+            running.open_gate()?;
+            let deadline = Instant::now() + spec.limits.workload;
+            while running.board.current_step() < steps || !running.board.holds() {
+                running.turn(TURN)?;
+                running.probe_ready()?;
+                running.start_clients()?;
+                if Instant::now() > deadline || running.clients_done() {
+                    return missed("the plan's first steps did not fire");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All nodes that are there from the start are started.
+fn boot(running: &mut Running<'_>) -> Result<(), LabError> {
     running.begin(Stage::Start);
     running.prepare_below()?;
     for i in 0..running.nodes.len() {
@@ -241,8 +348,37 @@ fn stages(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<bool, LabEr
             running.start_node(i)?;
         }
     }
+    Ok(())
+}
+
+/// Until all nodes serve, and clients are connected where they wait to be let in. True when all
+/// nodes do.
+fn form(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<bool, LabError> {
     let all_ready = await_ready(running, spec.limits.ready)?;
-    running.begin(Stage::Workload);
+    if running.setup.target.gate {
+        running.start_clients()?;
+        let deadline = Instant::now() + spec.limits.ready;
+        while !running.clients_here() && Instant::now() < deadline {
+            running.turn(TURN)?;
+        }
+    }
+    Ok(all_ready)
+}
+
+/// Start, workload, heal, recovery, finale. True when all nodes served before the workload.
+fn stages(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<bool, LabError> {
+    let point = spec.from.map(|frozen| frozen.point);
+    if point.is_none() {
+        boot(running)?;
+    }
+    let all_ready = match point {
+        None | Some(Point::Booted) => form(running, spec)?,
+        Some(_) => true,
+    };
+    if !matches!(point, Some(Point::After(_))) {
+        running.begin(Stage::Workload);
+        running.open_gate()?;
+    }
     running.start_clients()?;
     workload(running, spec)?;
     running.begin(Stage::Heal);
@@ -264,10 +400,7 @@ fn finale(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabErro
     running.begin(Stage::Finale);
     let ready_ms = spec.baseline.map_or(FIRST_PATIENCE_MS, |b| b.ready_ms);
     let patience = Duration::from_millis(ready_ms) + FINALE_PATIENCE;
-    for client in running.clients.iter().filter(|c| c.started) {
-        let file = running.place.client_dir(&client.name).join(FINALE);
-        std::fs::write(&file, "").map_err(|e| LabError::io("write", &file, e))?;
-    }
+    running.tell_clients(FINALE, "")?;
     let deadline = Instant::now() + spec.limits.recovery;
     while !running.clients_gone() && !running.all_wait(patience) && Instant::now() < deadline {
         running.turn(TURN)?;

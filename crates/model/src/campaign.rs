@@ -31,6 +31,9 @@ pub struct CampaignSpec {
     /// Trials side by side; 0: as many as the machine has time for.
     pub jobs: u32,
     pub warp: WarpSpec,
+    /// How trials of the search begin.
+    #[serde(default)]
+    pub start: StartSpec,
     /// Kinds of faults to inject: `throw`, `delay`, `crash`.
     pub faults: Vec<String>,
     /// Length of an injected delay, virtual milliseconds.
@@ -66,6 +69,17 @@ impl CampaignSpec {
     fn usual_keep_mb() -> u64 {
         CampaignSpec::KEEP_MB
     }
+}
+
+/// How trials of the search begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StartSpec {
+    /// Each starts its own cluster.
+    #[default]
+    Cold,
+    /// From a frozen cluster, where the machine can freeze one.
+    Snapshot,
 }
 
 /// How fast virtual time runs.

@@ -98,6 +98,8 @@ pub struct Clock {
     pub factor: Factor,
     pub base_mono: i64,
     pub base_wall: i64,
+    /// Real time since the base in which the clock stood still.
+    pub gap: i64,
 }
 
 impl Clock {
@@ -109,10 +111,16 @@ impl Clock {
         }
     }
 
+    /// The real time at which the clock would have stood at its base.
+    #[inline]
+    const fn start(&self) -> i64 {
+        self.base_mono.saturating_add(self.gap)
+    }
+
     /// The virtual time at a real CLOCK_MONOTONIC.
     #[inline]
     pub fn to_virtual(&self, origin: Origin, real_mono: i64) -> i64 {
-        let elapsed = real_mono.saturating_sub(self.base_mono);
+        let elapsed = real_mono.saturating_sub(self.start());
         self.base(origin)
             .saturating_add(self.factor.multiply(elapsed))
     }
@@ -121,7 +129,7 @@ impl Clock {
     /// because the kernel refuses negative times.
     pub fn to_real_deadline(&self, origin: Origin, virtual_deadline: i64) -> i64 {
         let ahead = i128::from(virtual_deadline) - i128::from(self.base(origin));
-        clamp(i128::from(self.base_mono) + self.factor.divide_up(ahead)).max(0)
+        clamp(i128::from(self.start()) + self.factor.divide_up(ahead)).max(0)
     }
 
     /// The shortest real time in which that much virtual time passes.
@@ -198,6 +206,7 @@ mod tests {
             factor,
             base_mono: 5_000 * NANOS_PER_SEC,
             base_wall: 1_700_000_000 * NANOS_PER_SEC,
+            gap: 0,
         }
     }
 
@@ -236,6 +245,22 @@ mod tests {
         assert_eq!(clock.scale_timeout(minute), 6 * NANOS_PER_SEC);
         assert_eq!(clock.scale_timeout(1), 1);
         assert_eq!(clock.scale_remaining(6 * NANOS_PER_SEC, i64::MAX), minute);
+    }
+
+    #[test]
+    fn time_that_stood_still_has_not_passed() {
+        let before = clock("10");
+        let hour = 3_600 * NANOS_PER_SEC;
+        let after = Clock {
+            gap: hour,
+            ..before
+        };
+        let now = before.base_mono + NANOS_PER_SEC;
+        for origin in [Origin::Mono, Origin::Wall] {
+            let read = before.to_virtual(origin, now);
+            assert_eq!(after.to_virtual(origin, now + hour), read);
+            assert_eq!(after.to_real_deadline(origin, read), now + hour);
+        }
     }
 
     #[test]
@@ -290,6 +315,7 @@ mod tests {
                 factor: Factor::from_bits(bits),
                 base_mono,
                 base_wall,
+                gap: 0,
             },
         )
     }

@@ -9,6 +9,7 @@
 //! | `TEMBLOR_WARP_FACTOR` | k, a decimal from 0.001 to 1000000; missing or 1: no change |
 //! | `TEMBLOR_WARP_MONO_NS` | real CLOCK_MONOTONIC at the base, in the trial's time namespace |
 //! | `TEMBLOR_WARP_REAL_NS` | real CLOCK_REALTIME at the base |
+//! | `TEMBLOR_WARP_PAGE` | a file whose first 8 bytes are nanoseconds in which the clock stood still |
 //! | `TEMBLOR_SOURCE_ADDR` | a second duty, see `source_addr` |
 //!
 //! Both virtual clocks are driven by the real CLOCK_MONOTONIC. A step of the machine's wall clock,

@@ -39,6 +39,7 @@ pub fn clock<'a>(
         factor,
         base_mono,
         base_wall,
+        gap: 0,
     }))
 }
 

@@ -48,7 +48,7 @@ pub fn drive<T>(
     mut store: Store,
     json: bool,
     also: Option<Box<dyn EventSink>>,
-    work: impl FnOnce(&Campaign<'_>) -> Result<T, LabError>,
+    work: impl FnOnce(Campaign<'_>) -> Result<T, LabError>,
 ) -> anyhow::Result<T> {
     let dir = store.path().to_path_buf();
     let spec = store.spec().clone();
@@ -61,7 +61,7 @@ pub fn drive<T>(
         stream.also(sink);
     }
     let known = prepared.known();
-    let result = work(&Campaign::new(
+    let result = work(Campaign::new(
         &setup,
         &spec,
         dir.clone(),

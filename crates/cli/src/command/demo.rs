@@ -4,7 +4,7 @@ use std::path::Path;
 
 use temblor_cluster::target::Choice;
 use temblor_lab::Past;
-use temblor_model::campaign::{CampaignSpec, Summary, WarpSpec};
+use temblor_model::campaign::{CampaignSpec, StartSpec, Summary, WarpSpec};
 
 use super::campaign;
 use crate::args::DemoArgs;
@@ -29,6 +29,7 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
         trials: args.trials,
         budget_s: 0,
         jobs: args.jobs.unwrap_or_else(campaign::default_jobs),
+        start: StartSpec::Snapshot,
         warp: WarpSpec::Auto,
         faults: vec!["throw".into(), "delay".into()],
         delay_ms: DELAY_MS,

@@ -12,18 +12,26 @@ struct Line {
     what: String,
     ok: bool,
     advice: String,
+    /// Without it nothing can be tested.
+    needed: bool,
+}
+
+impl Line {
+    fn of(finding: cell::Finding, needed: bool) -> Self {
+        Self {
+            what: finding.what,
+            ok: finding.ok,
+            advice: finding.fix.unwrap_or(finding.detail),
+            needed,
+        }
+    }
 }
 
 pub fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let mut lines: Vec<Line> = Vec::new();
-    for finding in cell::doctor() {
-        let advice = finding.fix.unwrap_or(finding.detail);
-        lines.push(Line {
-            what: finding.what,
-            ok: finding.ok,
-            advice,
-        });
-    }
+    lines.extend(cell::doctor().into_iter().map(|f| Line::of(f, true)));
+    let criu = cell::criu_findings().into_iter();
+    lines.extend(criu.map(|f| Line::of(f, false)));
     for name in ["libtemblor_agent.so", "libtemblor_warp.so"] {
         let found = library(name);
         let advice = found
@@ -35,6 +43,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
             what: name.into(),
             ok: found.is_ok(),
             advice,
+            needed: true,
         });
     }
     let jdks = artifact::installed_jdks()?;
@@ -52,6 +61,8 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
             what,
             ok: found.is_some(),
             advice,
+            // Only a note while there is one to run with.
+            needed: false,
         });
     }
     if args.json {
@@ -69,7 +80,6 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
             }
         }
     }
-    // A missing JDK is only a note while there is one to run with.
-    let fit = lines.iter().all(|l| l.ok || l.what.starts_with("JDK")) && !jdks.is_empty();
+    let fit = lines.iter().all(|l| l.ok || !l.needed) && !jdks.is_empty();
     Ok(if fit { Exit::Pass } else { Exit::Unknown })
 }

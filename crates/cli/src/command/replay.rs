@@ -8,7 +8,9 @@ use temblor_cluster::target::{Choice, KnownBug, known_bugs, list_targets};
 use temblor_explore::triage::{self, Signature};
 use temblor_lab::{Past, below};
 use temblor_model::bug::{Bug, Outcome};
-use temblor_model::campaign::{CampaignEvent, CampaignSpec, EventSink, Purpose, Summary, WarpSpec};
+use temblor_model::campaign::{
+    CampaignEvent, CampaignSpec, EventSink, Purpose, StartSpec, Summary, WarpSpec,
+};
 use temblor_model::history::Baseline;
 use temblor_model::plan::Plan;
 use temblor_report::{Store, find_bug};
@@ -102,6 +104,7 @@ impl Wanted {
             trials: times,
             budget_s: 0,
             jobs: campaign::default_jobs().min(times.max(1) as u32),
+            start: StartSpec::Cold,
             warp,
             faults: vec!["throw".into(), "delay".into(), "crash".into()],
             delay_ms: self.delay_ms,

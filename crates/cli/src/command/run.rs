@@ -37,6 +37,7 @@ fn spec(args: &RunArgs, prepared: &Prepared) -> anyhow::Result<CampaignSpec> {
         trials: args.trials,
         budget_s: args.budget.map_or(0, |b| b.ms.div_ceil(1000)),
         jobs: args.jobs.unwrap_or(0),
+        start: args.start.spec(),
         warp: args.warp.0,
         faults: args.faults.clone(),
         delay_ms: args.delay.ms,

@@ -1,7 +1,7 @@
 //! `temblor targets`: what can be tested here, and how to get what is missing.
 
 use serde_json::json;
-use temblor_cluster::artifact::{self, Coordinate, Depot, Jdk};
+use temblor_cluster::artifact::{self, Coordinate, Criu, Depot, Jdk};
 use temblor_cluster::target::{
     TargetError, TargetPlace, TargetStatus, fetch_target, find_target, list_targets, parse_target,
     target_status,
@@ -14,6 +14,7 @@ use crate::print::print;
 
 /// Stands for every target there is.
 const ALL: &str = "all";
+const CRIU: &str = "criu";
 
 pub fn run(args: &TargetsArgs) -> anyhow::Result<Exit> {
     match &args.action {
@@ -105,16 +106,18 @@ fn rows(depot: &Depot) -> Vec<Row> {
 fn list(json_wanted: bool) -> anyhow::Result<Exit> {
     let depot = Depot::of_user().map_err(bad)?;
     let (rows, jdks) = (rows(&depot), depot.installed_jdks());
+    let criu = depot.find_criu().ok();
     if json_wanted {
         let targets: Vec<_> = rows.iter().map(Row::json).collect();
         let jdks: Vec<_> = jdks
             .iter()
             .map(|j| json!({"major": j.major, "version": j.full_version, "home": j.home}))
             .collect();
-        print(&json!({"targets": targets, "jdks": jdks}).to_string())?;
+        let criu = criu.map(|c| json!({"version": c.version, "argv": c.argv()}));
+        print(&json!({"targets": targets, "jdks": jdks, "criu": criu}).to_string())?;
         return Ok(Exit::Pass);
     }
-    print(&(target_table(&rows) + &jdk_table(&jdks)))?;
+    print(&(target_table(&rows) + &jdk_table(&jdks) + &criu_table(criu.as_ref())))?;
     Ok(Exit::Pass)
 }
 
@@ -163,6 +166,14 @@ fn jdk_table(jdks: &[Jdk]) -> String {
     text
 }
 
+fn criu_table(criu: Option<&Criu>) -> String {
+    let state = match criu {
+        Some(criu) => criu.version.clone(),
+        None => format!("not here: ./temblor targets fetch {CRIU}"),
+    };
+    format!("\nCRIU, for trials that start warm\n  {CRIU:<7} {state}\n")
+}
+
 fn bad(error: impl std::fmt::Display) -> BadInput {
     BadInput(error.to_string())
 }
@@ -174,6 +185,11 @@ fn say(line: &str) {
 fn fetch(name: &str) -> anyhow::Result<Exit> {
     if name == ALL {
         return fetch_all();
+    }
+    if name == CRIU {
+        let criu = artifact::fetch_criu(&mut say).map_err(bad)?;
+        println!("{}", criu.program());
+        return Ok(Exit::Pass);
     }
     if let Some(major) = jdk_major(name)? {
         let jdk = artifact::fetch_jdk(major, &mut say).map_err(bad)?;
@@ -215,6 +231,10 @@ fn fetch_all() -> anyhow::Result<Exit> {
 }
 
 fn path(name: &str) -> anyhow::Result<Exit> {
+    if name == CRIU {
+        println!("{}", artifact::find_criu().map_err(bad)?.program());
+        return Ok(Exit::Pass);
+    }
     let place = match (jdk_major(name)?, maven(name)?) {
         (Some(major), _) => artifact::find_jdk(major).map_err(bad)?.home,
         (None, Some((slot, _))) => artifact::find_jars(&slot).map_err(bad)?.folder,
@@ -312,6 +332,15 @@ store
 ";
         assert_eq!(target_table(&rows()), expected);
         assert!(target_table(&[]).starts_with("no targets: "));
+    }
+
+    #[test]
+    fn a_missing_criu_names_the_command_that_gets_it() {
+        let text = criu_table(None);
+        assert!(
+            text.contains("not here: ./temblor targets fetch criu\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -14,16 +14,19 @@ use super::command::{Call, Progress, Tools, says_offline};
 use super::error::{ArtifactError, Result, io_error};
 use super::sources::Suite;
 
-const FIX: &str = "this way works on Debian and its relatives; elsewhere install the JDK by hand \
-                   and set JAVA_HOME to it";
+/// What to do where there is no apt.
+pub(super) const BY_HAND: &str = "this way works on Debian and its relatives; elsewhere install it \
+                                  by hand (a JDK: set JAVA_HOME to it; CRIU: on the PATH)";
 /// Where Debian keeps the keys of all its suites, when a source names the keys of one suite only.
 const ALL_SUITES_KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Indexes are asked for again when they are older.
 const INDEX_AGE: Duration = Duration::from_secs(6 * 3600);
 
 /// What apt-get prints when the archive answers and has no such suite or package.
-const NOT_THERE: [&str; 6] = [
+const NOT_THERE: [&str; 8] = [
     "Unable to locate package",
+    "has no installation candidate",
+    "held broken packages",
     "Can't select",
     "Can't find a source",
     "does not have a Release file",
@@ -38,6 +41,15 @@ pub(super) struct AptRoot<'a> {
     suite: String,
     stanzas: Suite,
     folder: PathBuf,
+}
+
+/// What to bring from a suite.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted<'a> {
+    /// These packages and nothing else.
+    Only(&'a [&'a str]),
+    /// A package and all it depends on, whatever is installed on the machine.
+    WithDependencies(&'a str),
 }
 
 /// A downloaded package.
@@ -62,7 +74,7 @@ impl<'a> AptRoot<'a> {
     /// Brings the packages into `folder`; those that are there and whole are not asked for again.
     pub fn download(
         &self,
-        packages: &[&str],
+        wanted: Wanted<'_>,
         folder: &Path,
         progress: Progress<'_>,
     ) -> Result<Vec<Deb>> {
@@ -75,11 +87,11 @@ impl<'a> AptRoot<'a> {
         if !self.index_is_fresh() {
             self.update(progress)?;
         }
-        match self.download_listed(packages, folder, progress) {
+        match self.download_listed(wanted, folder, progress) {
             // The archive has moved on since the index was read.
             Err(error) if error.tail().contains("404") => {
                 self.update(progress)?;
-                self.download_listed(packages, folder, progress)
+                self.download_listed(wanted, folder, progress)
             }
             other => other,
         }
@@ -157,13 +169,13 @@ impl<'a> AptRoot<'a> {
 
     fn download_listed(
         &self,
-        packages: &[&str],
+        wanted: Wanted<'_>,
         folder: &Path,
         progress: Progress<'_>,
     ) -> Result<Vec<Deb>> {
         let mut debs = Vec::new();
-        for package in packages {
-            let listed = self.list(package, progress)?;
+        for listed in self.list(wanted, progress)? {
+            let package = listed.package();
             let path = folder.join(&listed.file);
             if path.exists() && sha256_of(&path)? == listed.sha256 {
                 progress(&format!("{package} {} is there already", listed.version()));
@@ -182,22 +194,51 @@ impl<'a> AptRoot<'a> {
         Ok(debs)
     }
 
-    /// What the signed index says about a package.
-    fn list(&self, package: &str, progress: Progress<'_>) -> Result<Listed> {
+    /// What the signed index says about the packages.
+    fn list(&self, wanted: Wanted<'_>, progress: Progress<'_>) -> Result<Vec<Listed>> {
+        match wanted {
+            Wanted::Only(packages) => {
+                let mut all = Vec::new();
+                for package in packages {
+                    all.extend(self.list_as(package, &["download", package], progress)?);
+                }
+                Ok(all)
+            }
+            // apt itself says what belongs together: the private root has nothing installed, so
+            // the answer is complete, and a fixed list would break with the next library's name.
+            Wanted::WithDependencies(package) => {
+                let words = ["install", package, "--no-install-recommends"];
+                self.list_as(package, &words, progress)
+            }
+        }
+    }
+
+    fn list_as(
+        &self,
+        package: &str,
+        words: &[&str],
+        progress: Progress<'_>,
+    ) -> Result<Vec<Listed>> {
         let purpose = format!("find {package} in suite {}", self.suite);
         let call = self
             .apt_get(&purpose)
-            .args(["--print-uris", "download", package]);
+            .arg("--print-uris")
+            .args(words)
+            // Without it `install` prints only MD5 sums.
+            .args(["-o", "Acquire::ForceHash=SHA256"]);
         let output = self
             .tools
             .run(call, progress)
             .map_err(|error| self.explain(error, package))?;
-        let listed = output.stdout.lines().find_map(parse_listed);
-        listed.ok_or_else(|| ArtifactError::MissingPackage {
-            package: package.to_string(),
-            suite: self.suite.clone(),
-            tail: format!("  apt-get printed no file with a sha256: {}", output.stdout),
-        })
+        let lines = output.stdout.lines().filter(|line| line.starts_with('\''));
+        let listed: Option<Vec<Listed>> = lines.map(parse_listed).collect();
+        listed
+            .filter(|listed| !listed.is_empty())
+            .ok_or_else(|| ArtifactError::MissingPackage {
+                package: package.to_string(),
+                suite: self.suite.clone(),
+                tail: format!("  apt-get printed no file with a sha256: {}", output.stdout),
+            })
     }
 
     fn fetch_one(&self, package: &str, folder: &Path, progress: Progress<'_>) -> Result<()> {
@@ -244,7 +285,7 @@ impl<'a> AptRoot<'a> {
             .arg("-q")
             .arg("-c")
             .arg(config)
-            .fix(FIX)
+            .fix(BY_HAND)
     }
 
     /// Turns what apt-get prints into the error a user can act on.
@@ -281,8 +322,11 @@ fn apt_conf(folder: &Path) -> String {
          #clear APT::Update::Post-Invoke;\n\
          #clear APT::Update::Post-Invoke-Success;\n\
          #clear DPkg::Post-Invoke;\n\
+         #clear APT::Default-Release;\n\
          Dir::Etc::SourceList \"{}\";\n\
          Dir::Etc::SourceParts \"/dev/null\";\n\
+         Dir::Etc::Preferences \"/dev/null\";\n\
+         Dir::Etc::PreferencesParts \"/dev/null\";\n\
          Dir::State \"{}\";\n\
          Dir::State::Lists \"{}\";\n\
          Dir::State::Status \"{}\";\n\
@@ -322,6 +366,10 @@ struct Listed {
 }
 
 impl Listed {
+    fn package(&self) -> &str {
+        self.file.split('_').next().unwrap_or_default()
+    }
+
     /// Of `name_version_architecture.deb`; apt writes the colon of an epoch as %3a.
     fn version(&self) -> String {
         let version = self.file.split('_').nth(1).unwrap_or_default();
@@ -358,6 +406,7 @@ mod tests {
             (listed.version().as_str(), listed.sha256.as_str()),
             ("1:2-3", "abc")
         );
+        assert_eq!(listed.package(), "a");
         assert_eq!(parse_listed("Reading package lists..."), None);
         assert_eq!(parse_listed("'http://x' ../../etc/passwd 1 SHA256:a"), None);
         assert_eq!(parse_listed("'http://x' a.deb 1 MD5Sum:a"), None);

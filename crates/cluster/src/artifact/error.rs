@@ -4,6 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::apt::BY_HAND;
+
 /// The result of everything in this module.
 pub type Result<T> = std::result::Result<T, ArtifactError>;
 
@@ -28,6 +30,13 @@ pub enum ArtifactError {
         root.display()
     )]
     NoJdkInPackages { root: PathBuf },
+    #[error(
+        "no CRIU {least} or newer on this machine ({looked}); \
+         get it with `./temblor targets fetch criu`"
+    )]
+    NoCriu { least: String, looked: String },
+    #[error("CRIU at {program} does not serve: {why}")]
+    BadCriu { program: String, why: String },
     #[error("{name} is not there: {why}; get it with `./temblor targets fetch {name}`")]
     NotFetched { name: String, why: String },
     #[error(
@@ -81,11 +90,10 @@ pub enum ArtifactError {
     )]
     Unverified { suite: String, tail: String },
     #[error(
-        "no package archive with the component `main` in {}; \
-         install JDK {major} by hand and set JAVA_HOME to it",
+        "no package archive with the component `main` in {}; {BY_HAND}",
         apt_dir.display()
     )]
-    NoArchive { apt_dir: PathBuf, major: u32 },
+    NoArchive { apt_dir: PathBuf },
     #[error("`{given}` names no Maven artifact; write it as group:artifact:version")]
     BadCoordinate { given: String },
     #[error("`{given}` cannot name an artifact; use letters, digits and . _ - @ +")]
@@ -130,6 +138,7 @@ impl ArtifactError {
         matches!(
             self,
             Self::JdkDoesNotRun { .. }
+                | Self::BadCriu { .. }
                 | Self::NoJdkInPackages { .. }
                 | Self::NoArchive { .. }
                 | Self::MissingPackage { .. }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Depot;
-use super::apt::{AptRoot, Deb};
+use super::apt::{AptRoot, Deb, Wanted};
 use super::cache::{Marker, Slot, remove};
 use super::command::{Call, Progress};
 use super::elf::{Natives, host_glibc, natives_below};
@@ -105,14 +105,13 @@ impl Depot {
         }
     }
 
-    fn apt_root(&self, suite: &str, major: u32) -> Result<AptRoot<'_>> {
+    pub(super) fn apt_root(&self, suite: &str) -> Result<AptRoot<'_>> {
         let archives = read_archives(&self.machine.apt_dir);
         let system = System::parse(&self.machine.os_release);
         let stanzas = suite_stanzas(&archives, &system, suite);
         if stanzas.main.is_none() {
             return Err(ArtifactError::NoArchive {
                 apt_dir: self.machine.apt_dir.clone(),
-                major,
             });
         }
         Ok(AptRoot::new(&self.tools, &self.cache, suite, stanzas))
@@ -130,9 +129,11 @@ impl Depot {
         let part = slot.open_part()?;
         let tree = part.join("tree");
         let root = tree.join("root");
-        let mut debs =
-            self.apt_root(suite, major)?
-                .download(&packages, &part.join("debs"), progress)?;
+        let mut debs = self.apt_root(suite)?.download(
+            Wanted::Only(&packages),
+            &part.join("debs"),
+            progress,
+        )?;
         remove(&tree)?;
         progress("unpacking");
         self.unpack(&debs, &root, progress)?;
@@ -140,7 +141,7 @@ impl Depot {
         slot.place(&tree)?;
         let home = slot.folder.join(&inside);
         let mut marker = Marker::new(slot, inside);
-        if let Some(note) = self.make_it_run(slot, major, &home, &mut debs, progress)? {
+        if let Some(note) = self.make_it_run(slot, &home, &mut debs, progress)? {
             marker.notes.push(note);
         }
         self.try_out(&home, major)?;
@@ -155,7 +156,7 @@ impl Depot {
         self.cached_jdk(major)
     }
 
-    fn unpack(&self, debs: &[Deb], root: &Path, progress: Progress<'_>) -> Result<()> {
+    pub(super) fn unpack(&self, debs: &[Deb], root: &Path, progress: Progress<'_>) -> Result<()> {
         for deb in debs {
             unpack_deb(&self.tools, &deb.path, root, progress)?;
         }
@@ -167,7 +168,6 @@ impl Depot {
     fn make_it_run(
         &self,
         slot: &Slot,
-        major: u32,
         home: &Path,
         debs: &mut Vec<Deb>,
         progress: Progress<'_>,
@@ -178,7 +178,7 @@ impl Depot {
             return Ok(None);
         };
         for suite in RUNTIME_SUITES {
-            match self.give_runtime(slot, major, suite, &natives, progress) {
+            match self.give_runtime(slot, suite, &natives, progress) {
                 Ok(libraries) => match asked_version(&self.tools, home) {
                     Ok(_) => {
                         let note = format!(
@@ -211,7 +211,6 @@ impl Depot {
     fn give_runtime(
         &self,
         slot: &Slot,
-        major: u32,
         suite: &str,
         natives: &Natives,
         progress: Progress<'_>,
@@ -222,9 +221,10 @@ impl Depot {
         }
         // Beside the JDK's packages: the same part folder is resumed and removed as one.
         let debs_folder = slot.open_part()?.join("debs");
+        let wanted = Wanted::Only(&packages);
         let debs = self
-            .apt_root(suite, major)?
-            .download(&packages, &debs_folder, progress)?;
+            .apt_root(suite)?
+            .download(wanted, &debs_folder, progress)?;
         let folder = slot.folder.join("runtime");
         remove(&folder)?;
         self.unpack(&debs, &folder, progress)?;

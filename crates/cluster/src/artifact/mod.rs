@@ -1,4 +1,4 @@
-//! Artifacts that trials need and a fresh machine lacks: JDKs and the jars of real systems. They
+//! Artifacts that trials need and a fresh machine lacks: JDKs, the jars of real systems, CRIU. They
 //! are fetched once per user and kept in the user's cache, each marked when finished.
 //!
 //! Invariant: nothing outside the cache changes, no root is needed, and what no trusted key or
@@ -8,6 +8,7 @@ mod apt;
 mod cache;
 mod checksum;
 mod command;
+mod criu;
 mod elf;
 mod error;
 mod jar;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 pub use cache::{Cache, Checksum, Marker, Origin};
 pub use command::{Progress, Tools};
+pub use criu::{CRIU_DOWNLOAD_MB, Criu};
 pub use error::{ArtifactError, Result};
 pub use jdk::{Jdk, JdkUse, KNOWN_MAJORS};
 pub use maven::{Coordinate, Jars};
@@ -42,6 +44,8 @@ pub struct Machine {
     /// Where the system's JDKs are.
     pub jvm_dir: PathBuf,
     pub java_home: Option<PathBuf>,
+    /// Where programs for root are; a user's PATH may lack them.
+    pub sbin_dirs: Vec<PathBuf>,
 }
 
 impl Machine {
@@ -54,6 +58,9 @@ impl Machine {
             java_home: std::env::var_os("JAVA_HOME")
                 .filter(|home| !home.is_empty())
                 .map(PathBuf::from),
+            sbin_dirs: ["/usr/local/sbin", "/usr/sbin", "/sbin"]
+                .map(PathBuf::from)
+                .into(),
         }
     }
 }
@@ -107,6 +114,21 @@ pub fn installed_jdks() -> Result<Vec<Jdk>> {
 /// Gets a JDK (8, 11, 17, 21 or 25) into the user's cache, unless there is one already.
 pub fn fetch_jdk(major: u32, progress: Progress<'_>) -> Result<Jdk> {
     Depot::of_user()?.fetch_jdk(major, progress)
+}
+
+/// A CRIU that is new enough: the machine's own, else the fetched one.
+pub fn find_criu() -> Result<Criu> {
+    Depot::of_user()?.find_criu()
+}
+
+/// Gets CRIU into the user's cache, unless there is one that is new enough.
+pub fn fetch_criu(progress: Progress<'_>) -> Result<Criu> {
+    Depot::of_user()?.fetch_criu(progress)
+}
+
+/// Whether this kernel lets CRIU do its work, by `criu check`; only root gets a yes.
+pub fn check_criu(criu: &Criu) -> Result<()> {
+    Depot::of_user()?.check_criu(criu)
 }
 
 /// Gets jars with their runtime dependencies into the user's cache, unless they are there.

@@ -2,7 +2,6 @@
 //! folder, named in the programs by patchelf. Nothing of the machine changes, and programs that
 //! these programs start run with the machine's own libraries.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::command::{Call, Progress, Tools};
@@ -122,19 +121,23 @@ impl Runtime {
         folders.join(":")
     }
 
+    /// The words before a program that is not patched.
+    pub fn launch(&self) -> [String; 3] {
+        let shown = |path: &PathBuf| path.display().to_string();
+        let folders: Vec<String> = self.folders.iter().map(shown).collect();
+        [
+            shown(&self.loader),
+            "--library-path".to_string(),
+            folders.join(":"),
+        ]
+    }
+
     /// The machine's patchelf, else the unpacked one, which then needs the private loader too.
     fn patchelf(&self, tools: &Tools, purpose: String) -> Call {
         match (&self.patchelf, tools.locate(PATCHELF.as_ref())) {
             (Some(patchelf), None) => {
-                let folders: Vec<OsString> = self
-                    .folders
-                    .iter()
-                    .map(|folder| folder.clone().into())
-                    .collect();
-                Call::new(&self.loader, purpose)
-                    .arg("--library-path")
-                    .arg(folders.join(":".as_ref()))
-                    .arg(patchelf)
+                let [loader, words @ ..] = self.launch();
+                Call::new(loader, purpose).args(words).arg(patchelf)
             }
             _ => Call::new(PATCHELF, purpose).fix("install it: `apt-get install patchelf`"),
         }
@@ -167,6 +170,13 @@ mod tests {
         assert_eq!(runtime.libraries, ["libm.so.6"]);
         let path = runtime.search_path("$ORIGIN/../lib:$ORIGIN");
         assert_eq!(path, format!("$ORIGIN/../lib:$ORIGIN:{}", lib.display()));
+        let folder = lib.display().to_string();
+        let words = [
+            format!("{folder}/ld-linux-some.so.2"),
+            "--library-path".to_string(),
+            folder,
+        ];
+        assert_eq!(runtime.launch(), words);
         // Patching twice adds nothing.
         assert_eq!(runtime.search_path(&path), path);
     }

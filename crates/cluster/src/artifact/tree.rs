@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
+use super::apt::BY_HAND;
 use super::cache::make_folder;
 use super::command::{Call, Progress, Tools};
 use super::error::{Result, io_error};
@@ -24,7 +25,7 @@ pub(super) fn unpack_deb(
         .arg("-x")
         .arg(deb)
         .arg(root)
-        .fix("it is part of Debian's dpkg; elsewhere install the JDK by hand and set JAVA_HOME");
+        .fix(BY_HAND);
     tools.run(call, progress).map(|_| ())
 }
 

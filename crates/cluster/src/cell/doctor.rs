@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use super::{kernel, namespaces, program};
+use crate::artifact::{CRIU_DOWNLOAD_MB, Depot};
 
 /// One thing that a trial needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +64,48 @@ fn nft() -> Finding {
             "apt-get install nftables",
         ),
     }
+}
+
+const CRIU: &str = "CRIU, for trials that start warm";
+const CRIU_RIGHTS: &str = "CRIU, what it may do";
+const COLD: &str = "trials start cold, several times slower";
+
+/// Apart from what trials need: without CRIU they only take longer.
+pub fn criu_findings() -> Vec<Finding> {
+    match Depot::of_user() {
+        Ok(depot) => criu_of(&depot, kernel::ids().0),
+        Err(error) => vec![bad(CRIU, "not looked for", &error.to_string())],
+    }
+}
+
+fn criu_of(depot: &Depot, uid: u32) -> Vec<Finding> {
+    let criu = match depot.find_criu() {
+        Ok(criu) => criu,
+        Err(error) => {
+            let fix = format!(
+                "without it {COLD}; get it with `./temblor targets fetch criu`, \
+                 {CRIU_DOWNLOAD_MB} MB to download"
+            );
+            return vec![bad(CRIU, error.to_string(), &fix)];
+        }
+    };
+    let found = good(CRIU, format!("{} in {}", criu.version, criu.program()));
+    let rights = if uid != 0 {
+        let fix = format!("only root may freeze and thaw processes; as user {uid} {COLD}");
+        bad(CRIU_RIGHTS, format!("user {uid}"), &fix)
+    } else {
+        match depot.check_criu(&criu) {
+            Ok(()) => good(CRIU_RIGHTS, "root, and `criu check` is content"),
+            Err(error) => {
+                let fix = format!(
+                    "use a kernel with CONFIG_CHECKPOINT_RESTORE, in a container `--privileged`; \
+                     until then {COLD}\n{error}"
+                );
+                bad(CRIU_RIGHTS, "`criu check` complains", &fix)
+            }
+        }
+    };
+    vec![found, rights]
 }
 
 const FUSE: &str = "FUSE, for slow disks";
@@ -161,4 +204,68 @@ pub(super) fn try_namespaces() -> Vec<Finding> {
         )
     });
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::artifact::{Cache, Machine, Tools};
+
+    /// A machine whose CRIU is a script, or that has none.
+    fn findings(script: Option<&str>, uid: u32) -> Vec<Finding> {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        if let Some(script) = script {
+            let path = root.join("criu");
+            fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let depot = Depot::new(
+            Cache::at(root.join("cache")),
+            Tools::new(root, Duration::from_secs(60)),
+            Machine::default(),
+        );
+        criu_of(&depot, uid)
+    }
+
+    fn check(findings: &[Finding], expected: &[(bool, &str)]) {
+        assert_eq!(findings.len(), expected.len(), "{findings:?}");
+        for (finding, (ok, text)) in findings.iter().zip(expected) {
+            let said = finding.fix.as_ref().unwrap_or(&finding.detail);
+            assert!(finding.ok == *ok && said.contains(text), "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_or_old_criu_says_what_it_costs_and_how_to_get_it() {
+        for script in [None, Some("echo 'Version: 3.17.1'")] {
+            let findings = findings(script, 0);
+            check(&findings, &[(false, "start cold, several times slower")]);
+            check(
+                &findings,
+                &[(false, "`./temblor targets fetch criu`, 20 MB")],
+            );
+        }
+    }
+
+    #[test]
+    fn a_criu_is_good_when_we_are_root_and_its_check_is_content() {
+        let new = "echo 'Version: 4.2.1'; test \"$1\" = --version && exit 0\n";
+        let content = format!("{new}echo 'Looks good.'");
+        check(
+            &findings(Some(&content), 0),
+            &[(true, "4.2.1 in /"), (true, "`criu check` is content")],
+        );
+        check(
+            &findings(Some(&content), 1000),
+            &[(true, "4.2.1"), (false, "only root may")],
+        );
+        let unhappy = format!("{new}echo 'Error: no such system call' >&2; exit 1");
+        let unhappy = findings(Some(&unhappy), 0);
+        check(&unhappy, &[(true, "4.2.1"), (false, "no such system call")]);
+        check(&unhappy, &[(true, "4.2.1"), (false, "until then trials")]);
+    }
 }

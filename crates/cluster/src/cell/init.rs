@@ -6,23 +6,29 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::below::Disks;
 use super::message::{FromCell, ToCell, receive, send};
-use super::{keeper, kernel, probe};
+use super::namespaces::Furniture;
+use super::{ice, kernel, probe};
 
 /// The keeper's address: abstract, so it belongs to the cell's network namespace alone.
 const KEEPER_NAME: &[u8] = b"temblor-keeper";
 /// More probes or rule scripts at once are refused.
 const TASKS_MAX: usize = 256;
 const EXIT_BROKEN: i32 = 70;
+/// The keeper hangs up at once; only a machine in trouble needs longer.
+const LEAVE_LIMIT: Duration = Duration::from_secs(10);
 /// The longest interval between TCP's attempts, where the kernel (6.15) lets it be set.
 const RESEND_MAX: (&str, &str) = ("/proc/sys/net/ipv4/tcp_rto_max_ms", "1000");
 
@@ -44,8 +50,8 @@ impl ToLab {
 }
 
 /// Init's whole life after the cell is furnished.
-pub fn serve(dir: &Path, control: UnixStream) -> ! {
-    let code = match serve_or_say(dir, control) {
+pub fn serve(furniture: Furniture<'_>, control: UnixStream) -> ! {
+    let code = match serve_or_say(furniture, control) {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("temblor-cell: init: {error}");
@@ -55,26 +61,56 @@ pub fn serve(dir: &Path, control: UnixStream) -> ! {
     kernel::exit_now(code)
 }
 
-fn serve_or_say(dir: &Path, control: UnixStream) -> io::Result<()> {
-    let address = SocketAddr::from_abstract_name(KEEPER_NAME)?;
-    let listener = UnixListener::bind_addr(&address)?;
-    if kernel::fork_single_threaded()?.is_none() {
-        drop(control);
-        keeper::serve(dir, listener);
-    }
-    drop(listener);
-    let mut to_keeper = UnixStream::connect_addr(&address)?;
-    let from_keeper = to_keeper.try_clone()?;
+fn serve_or_say(furniture: Furniture<'_>, control: UnixStream) -> io::Result<()> {
+    let mut keeper = match furniture.thaws_at {
+        None => Some(fork_keeper(furniture.dir, &control)?),
+        Some(_) => None,
+    };
     let mut from_lab = control.try_clone()?;
     let to_lab = ToLab(Arc::new(Mutex::new(control)));
-    let relay = to_lab.clone();
-    thread::spawn(move || relay_keeper(from_keeper, &relay));
+    if let Some(keeper) = &keeper {
+        keeper.relay(&to_lab)?;
+    }
     to_lab.say(&FromCell::Ready);
     let tasks = Arc::new(AtomicUsize::new(0));
     let disks = Arc::new(Disks::default());
     while let Some(message) = receive::<ToCell>(&mut from_lab)? {
         match message {
-            ToCell::Start { .. } | ToCell::Signal { .. } => send(&mut to_keeper, &message)?,
+            ToCell::Start { request, .. } | ToCell::Signal { request, .. } => match &mut keeper {
+                Some(keeper) => send(&mut keeper.stream, &message)?,
+                None => to_lab.say(&FromCell::Failed {
+                    request,
+                    reason: "the cell is frozen".into(),
+                }),
+            },
+            ToCell::Freeze { request, order } => {
+                let frozen = match keeper.take() {
+                    Some(keeper) => keeper.leave().and_then(|pid| ice::freeze(order, pid)),
+                    None => Err("it is frozen already".into()),
+                };
+                to_lab.say(&match frozen {
+                    Ok(order) => FromCell::Frozen { request, order },
+                    Err(reason) => FromCell::Failed { request, reason },
+                });
+            }
+            ToCell::Thaw { request, order } => {
+                let thawed = match keeper {
+                    Some(_) => Err("there are processes in it".into()),
+                    None => ice::thaw(&order).and_then(|clocks| {
+                        let found = Keeper::find(order.keeper).and_then(|found| {
+                            found.relay(&to_lab)?;
+                            Ok(found)
+                        });
+                        keeper = Some(found.map_err(|error| format!("the keeper: {error}"))?);
+                        Ok(clocks)
+                    }),
+                };
+                to_lab.say(&match thawed {
+                    Ok(clocks) => FromCell::Thawed { request, clocks },
+                    Err(reason) => FromCell::Failed { request, reason },
+                });
+            }
+            ToCell::Leave => {}
             ToCell::Probe { request, spec } => {
                 in_background(&tasks, &to_lab, request, move || FromCell::Answer {
                     request,
@@ -109,10 +145,79 @@ fn serve_or_say(dir: &Path, control: UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-fn relay_keeper(mut from_keeper: UnixStream, to_lab: &ToLab) {
+/// Init's end of the line to the keeper.
+struct Keeper {
+    pid: i32,
+    stream: UnixStream,
+    /// Set before init hangs up: the end of the line is then no accident.
+    leaving: Arc<AtomicBool>,
+}
+
+fn fork_keeper(dir: &Path, control: &UnixStream) -> io::Result<Keeper> {
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(KEEPER_NAME)?)?;
+    match kernel::fork_single_threaded()? {
+        Some(pid) => Keeper::find(pid),
+        None => {
+            // The keeper holds nothing from outside, not even the files its program was loaded
+            // from: a snapshot could not name them.
+            kernel::close_fd(control.as_raw_fd());
+            let error = Command::new(std::env::current_exe()?)
+                .arg("keep")
+                .arg(dir)
+                .stdin(OwnedFd::from(listener))
+                .exec();
+            eprintln!("temblor-cell: keeper: {error}");
+            kernel::exit_now(EXIT_BROKEN)
+        }
+    }
+}
+
+impl Keeper {
+    fn find(pid: i32) -> io::Result<Keeper> {
+        let address = SocketAddr::from_abstract_name(KEEPER_NAME)?;
+        Ok(Keeper {
+            pid,
+            stream: UnixStream::connect_addr(&address)?,
+            leaving: Arc::default(),
+        })
+    }
+
+    /// What the keeper says goes to the lab, from a thread of its own.
+    fn relay(&self, to_lab: &ToLab) -> io::Result<()> {
+        let (from_keeper, to_lab) = (self.stream.try_clone()?, to_lab.clone());
+        let leaving = self.leaving.clone();
+        thread::spawn(move || relay_keeper(from_keeper, &to_lab, &leaving));
+        Ok(())
+    }
+
+    /// Hangs up and waits until the keeper has, too: a snapshot cannot hold half a connection.
+    fn leave(mut self) -> Result<i32, String> {
+        self.leaving.store(true, Ordering::Release);
+        let left = send(&mut self.stream, &ToCell::Leave).and_then(|()| {
+            let end = Instant::now() + LEAVE_LIMIT;
+            while !self.leaving_is_done() {
+                if Instant::now() > end {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        });
+        left.map(|()| self.pid)
+            .map_err(|error| format!("the keeper does not hang up: {error}"))
+    }
+
+    /// The relay has seen the end of the line.
+    fn leaving_is_done(&self) -> bool {
+        Arc::strong_count(&self.leaving) == 1
+    }
+}
+
+fn relay_keeper(mut from_keeper: UnixStream, to_lab: &ToLab, leaving: &AtomicBool) {
     loop {
         match receive::<FromCell>(&mut from_keeper) {
             Ok(Some(message)) => to_lab.say(&message),
+            Ok(None) if leaving.load(Ordering::Acquire) => return,
             Ok(None) => break eprintln!("temblor-cell: the keeper ended"),
             Err(error) => break eprintln!("temblor-cell: from the keeper: {error}"),
         }

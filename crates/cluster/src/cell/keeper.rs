@@ -23,9 +23,19 @@ struct Keeper {
     untold: Vec<ExitNotice>,
 }
 
+/// Where init's connections arrive: as standard input.
+const LISTENER_FD: i32 = 3;
+
 /// The keeper's whole life.
-pub fn serve(dir: &Path, listener: UnixListener) -> ! {
-    let code = match serve_or_say(dir, &listener) {
+pub fn serve(dir: &Path) -> ! {
+    let served = (|| {
+        kernel::move_fd(0, LISTENER_FD)?;
+        kernel::move_fd(File::open("/dev/null")?.as_raw_fd(), 0)?;
+        let listener = UnixListener::from(kernel::own_fd(LISTENER_FD)?);
+        kernel::close_from(LISTENER_FD + 1);
+        serve_or_say(dir, &listener)
+    })();
+    let code = match served {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("temblor-cell: keeper: {error}");
@@ -97,8 +107,8 @@ impl Keeper {
             return Ok(());
         };
         match receive::<ToCell>(stream) {
+            Ok(Some(ToCell::Leave)) | Ok(None) | Err(_) => self.init = None,
             Ok(Some(message)) => self.obey(message),
-            Ok(None) | Err(_) => self.init = None,
         }
         Ok(())
     }
@@ -123,10 +133,14 @@ impl Keeper {
             ToCell::Probe { request, .. }
             | ToCell::Nft { request, .. }
             | ToCell::Disk { request, .. }
+            | ToCell::Freeze { request, .. }
+            | ToCell::Thaw { request, .. }
             | ToCell::ResendSoon { request } => FromCell::Failed {
                 request,
                 reason: "not the keeper's business".into(),
             },
+            // Heard before it comes here.
+            ToCell::Leave => return,
         };
         self.say(&answer);
     }

@@ -93,6 +93,23 @@ pub fn new_session() -> io::Result<()> {
     check(unsafe { libc::setsid() }).map(drop)
 }
 
+/// Sends a signal to one process.
+pub fn signal(pid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::kill(pid, signal) }).map(drop)
+}
+
+/// CLOCK_MONOTONIC of this process's time namespace.
+pub fn monotonic_ns() -> i64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the timespec is valid for the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
 /// Sends a signal to a process group.
 pub fn signal_group(pgid: i32, signal: i32) -> io::Result<()> {
     // SAFETY: takes numbers only.
@@ -149,6 +166,12 @@ pub fn close_from(first: RawFd) {
             0,
         )
     };
+}
+
+/// Closes one descriptor. Only where no owner of it will: in a fork that never returns.
+pub fn close_fd(fd: RawFd) {
+    // SAFETY: the caller vouches that nobody in this process uses it any more.
+    unsafe { libc::close(fd) };
 }
 
 /// Takes ownership of an inherited descriptor.
@@ -320,4 +343,52 @@ pub fn connect_from(
         Some(error) => Err(error),
         None => stream.set_nonblocking(false).map(|()| stream),
     }
+}
+
+/// Makes `to` share the blocks of `from`, where the file system can.
+pub fn clone_blocks(from: &std::fs::File, to: &std::fs::File) -> io::Result<()> {
+    // SAFETY: FICLONE takes two descriptors.
+    check(unsafe { libc::ioctl(to.as_raw_fd(), libc::FICLONE as _, from.as_raw_fd()) }).map(drop)
+}
+
+/// The next part of a file, from `at` on, that is no hole. A file system that knows no holes has
+/// one part.
+pub fn next_data(file: &std::fs::File, at: u64, len: u64) -> io::Result<Option<(u64, u64)>> {
+    let seek = |from: u64, whence| {
+        // SAFETY: takes numbers only.
+        let found = unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, whence) };
+        match found {
+            ..0 => Err(io::Error::last_os_error()),
+            found => Ok(found as u64),
+        }
+    };
+    if at >= len {
+        return Ok(None);
+    }
+    match seek(at, libc::SEEK_DATA) {
+        Ok(start) => Ok(Some((start, seek(start, libc::SEEK_HOLE)?.min(len)))),
+        // Nothing but a hole is left.
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(Some((at, len))),
+        Err(error) => Err(error),
+    }
+}
+
+/// What is free on the file system of a folder.
+pub fn free_bytes_at(dir: &Path) -> io::Result<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = c_string(dir.as_os_str().as_bytes())?;
+    // SAFETY: `statvfs` is plain data, valid as zeros; the string ends with NUL.
+    unsafe {
+        let mut facts: libc::statvfs = std::mem::zeroed();
+        check(libc::statvfs(dir.as_ptr(), &mut facts))?;
+        Ok(facts.f_bavail * facts.f_frsize)
+    }
+}
+
+/// The machine's memory.
+pub fn memory_bytes() -> u64 {
+    // SAFETY: takes a number only.
+    let ask = |name| unsafe { libc::sysconf(name) }.max(0) as u64;
+    ask(libc::_SC_PHYS_PAGES) * ask(libc::_SC_PAGESIZE)
 }

@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 
 use super::cpu;
 use super::error::CellError;
-use super::kernel;
 use super::message::{
-    ExitNotice, FromCell, ProbeAnswer, ProbeSpec, ProcId, ProcessSpec, ToCell, receive, send,
+    Clocks, ExitNotice, FromCell, IceOrder, ProbeAnswer, ProbeSpec, ProcId, ProcessSpec, ToCell,
+    receive, send,
 };
 use super::partition::{heal_script, partition_script};
 use super::program;
+use super::{ice, kernel};
 
 type Result<T> = std::result::Result<T, CellError>;
 
@@ -29,6 +30,8 @@ type Result<T> = std::result::Result<T, CellError>;
 pub struct CellSpec {
     /// The trial's folder; made if it is not there, seen at the same path inside.
     pub dir: PathBuf,
+    /// The folder of the snapshot whose processes will be thawed in it: they find this one there.
+    pub thaws_at: Option<PathBuf>,
     /// How long building it may take.
     pub open_within_ms: u64,
     /// How long one request may take (a probe has its own time on top).
@@ -42,6 +45,7 @@ impl CellSpec {
     pub fn new(dir: impl Into<PathBuf>) -> CellSpec {
         CellSpec {
             dir: dir.into(),
+            thaws_at: None,
             open_within_ms: 30_000,
             answer_within_ms: 30_000,
             close_within_ms: 30_000,
@@ -64,7 +68,7 @@ pub struct Cell {
 
 /// The answer to a probe that nobody waits for.
 #[derive(Debug)]
-pub struct LaterAnswer(Receiver<FromCell>);
+pub struct LaterAnswer(Mutex<Receiver<FromCell>>);
 
 impl LaterAnswer {
     /// The answer, once it is there; a probe that failed, or whose cell is gone, was refused.
@@ -72,7 +76,7 @@ impl LaterAnswer {
         let refused = |reason: &str| ProbeAnswer::Refused {
             reason: reason.to_string(),
         };
-        match self.0.try_recv() {
+        match lock(&self.0).try_recv() {
             Ok(FromCell::Answer { answer, .. }) => Some(answer),
             Ok(FromCell::Failed { reason, .. }) => Some(refused(&reason)),
             Ok(_) | Err(TryRecvError::Disconnected) => Some(refused("the cell is gone")),
@@ -123,6 +127,7 @@ impl Cell {
         let outer = Command::new(&program)
             .arg("open")
             .arg(&spec.dir)
+            .args(&spec.thaws_at)
             .env_clear()
             .current_dir("/")
             // Ctrl-C is for the lab, which still wants to collect what is in the cell.
@@ -183,6 +188,38 @@ impl Cell {
         }
     }
 
+    /// Freezes all processes into images and ends them. Gives the order that thaws them.
+    pub fn freeze(&self, order: IceOrder) -> Result<IceOrder> {
+        let what = "freeze its processes";
+        match self.ask(what, |request| ToCell::Freeze { request, order })? {
+            FromCell::Frozen { order, .. } => Ok(order),
+            other => Err(unexpected(what.to_string(), &other)),
+        }
+    }
+
+    /// Brings frozen processes back, in a cell opened for that. New ones are numbered from `next`
+    /// on.
+    pub fn thaw(&self, order: IceOrder, next: u64) -> Result<Clocks> {
+        self.next.fetch_max(next, Ordering::Relaxed);
+        let what = "thaw its processes";
+        match self.ask(what, |request| ToCell::Thaw { request, order })? {
+            FromCell::Thawed { clocks, .. } => {
+                let own = std::fs::read_to_string("/proc/self/timens_offsets").ok();
+                let own_ns = own.and_then(|text| ice::offset_of(&text)).unwrap_or(0);
+                Ok(Clocks {
+                    ahead_ns: clocks.ahead_ns - own_ns,
+                    ..clocks
+                })
+            }
+            other => Err(unexpected(what.to_string(), &other)),
+        }
+    }
+
+    /// The number that the next process gets, at least.
+    pub fn next_number(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// Sends a signal to a process and its group.
     pub fn signal(&self, id: ProcId, signal: i32) -> Result<()> {
         if self.exit_of(id).is_some() {
@@ -233,7 +270,7 @@ impl Cell {
     /// As `probe`, without waiting: the answer is asked for later.
     pub fn probe_later(&self, spec: ProbeSpec) -> Result<LaterAnswer> {
         let (_, answer) = self.post(|request| ToCell::Probe { request, spec })?;
-        Ok(LaterAnswer(answer))
+        Ok(LaterAnswer(Mutex::new(answer)))
     }
 
     /// Cuts the network between the groups; replaces an earlier partition.

@@ -116,6 +116,42 @@ pub enum ToCell {
     ResendSoon {
         request: u64,
     },
+    /// Freezes the keeper and all below it into image files. They are gone afterwards.
+    Freeze {
+        request: u64,
+        order: IceOrder,
+    },
+    /// Brings a frozen keeper and all below it back, in a cell that has none.
+    Thaw {
+        request: u64,
+        order: IceOrder,
+    },
+    /// From init to the keeper: it hangs up and waits for the next init.
+    Leave,
+}
+
+/// How to freeze or thaw.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IceOrder {
+    /// The words before CRIU's own arguments.
+    pub criu: Vec<String>,
+    /// The folder of the images.
+    pub images: PathBuf,
+    /// The page of the virtual clock, as the processes see it.
+    pub clock_page: PathBuf,
+    /// The keeper's process id inside; known when it is frozen.
+    pub keeper: i32,
+    /// When the processes were stopped, by their monotonic clock; known when they are frozen.
+    pub stopped_ns: i64,
+}
+
+/// What a thaw did to the clocks inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clocks {
+    /// How far the monotonic clock inside is ahead of the machine's.
+    pub ahead_ns: i64,
+    /// How much of its time passed while the processes stood still.
+    pub gap_ns: i64,
 }
 
 /// From the cell to the lab.
@@ -161,6 +197,15 @@ pub enum FromCell {
         request: u64,
         allowed: bool,
     },
+    /// The order that thaws it.
+    Frozen {
+        request: u64,
+        order: IceOrder,
+    },
+    Thawed {
+        request: u64,
+        clocks: Clocks,
+    },
     /// The request could not be done.
     Failed {
         request: u64,
@@ -179,6 +224,8 @@ impl FromCell {
             | FromCell::NftDone { request, .. }
             | FromCell::Disk { request, .. }
             | FromCell::ResendSoon { request, .. }
+            | FromCell::Frozen { request, .. }
+            | FromCell::Thawed { request, .. }
             | FromCell::Failed { request, .. } => Some(*request),
             _ => None,
         }

@@ -12,6 +12,7 @@ mod below;
 mod cpu;
 mod doctor;
 mod error;
+mod ice;
 mod init;
 mod keeper;
 mod kernel;
@@ -23,9 +24,15 @@ mod probe;
 mod program;
 
 pub use below::{DiskCache, DiskOp, HeldOp, SlowDisk};
-pub use doctor::{Finding, doctor};
+pub use doctor::{Finding, criu_findings, doctor};
 pub use error::CellError;
+pub(crate) use kernel::{clone_blocks, free_bytes_at, memory_bytes, next_data};
 pub use lab_side::{Cell, CellSpec, LaterAnswer};
-pub use message::{ExitNotice, ProbeAnswer, ProbeSpec, ProcId, ProcessSpec};
+pub use message::{Clocks, ExitNotice, IceOrder, ProbeAnswer, ProbeSpec, ProcId, ProcessSpec};
 pub use probe::PROBE_ADDR;
 pub use program::main as program_main;
+
+/// The user this process runs as.
+pub(crate) fn user_id() -> u32 {
+    kernel::ids().0
+}

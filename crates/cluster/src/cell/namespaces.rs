@@ -104,9 +104,18 @@ pub fn become_root_inside() -> Result<(), Refusal> {
     })
 }
 
-/// The whole life of the outer process. `dir` is the cell's folder.
-pub fn open(dir: &Path) -> ! {
-    let code = match open_or_say(dir) {
+/// What a cell is furnished with.
+#[derive(Clone, Copy, Debug)]
+pub struct Furniture<'a> {
+    /// The cell's folder.
+    pub dir: &'a Path,
+    /// Where a snapshot's processes look for it; such a cell begins without a keeper.
+    pub thaws_at: Option<&'a Path>,
+}
+
+/// The whole life of the outer process.
+pub fn open(furniture: Furniture<'_>) -> ! {
+    let code = match open_or_say(furniture) {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("temblor-cell: {error}");
@@ -116,7 +125,7 @@ pub fn open(dir: &Path) -> ! {
     std::process::exit(code)
 }
 
-fn open_or_say(dir: &Path) -> io::Result<()> {
+fn open_or_say(furniture: Furniture<'_>) -> io::Result<()> {
     kernel::move_fd(0, CONTROL_FD)?;
     kernel::close_from(CONTROL_FD + 1);
     let mut control = UnixStream::from(kernel::own_fd(CONTROL_FD)?);
@@ -127,7 +136,7 @@ fn open_or_say(dir: &Path) -> io::Result<()> {
     match kernel::fork_single_threaded()? {
         None => {
             drop(go_outer);
-            be_init(dir, control, go_inner)
+            be_init(furniture, control, go_inner)
         }
         Some(init_pid) => {
             drop(go_inner);
@@ -150,7 +159,7 @@ fn refuse(control: &mut UnixStream, refusal: &Refusal) -> io::Result<()> {
 }
 
 /// Init's first steps: everything a process of the cell may rely on.
-fn be_init(dir: &Path, mut control: UnixStream, mut go: UnixStream) -> ! {
+fn be_init(furniture: Furniture<'_>, mut control: UnixStream, mut go: UnixStream) -> ! {
     // The outer process has one thread, so its death is the death that is meant. The lab's is
     // noticed by the end of `control`; a death signal would come when the lab's *thread* ends.
     let _ = kernel::die_with_parent();
@@ -159,14 +168,14 @@ fn be_init(dir: &Path, mut control: UnixStream, mut go: UnixStream) -> ! {
         kernel::exit_now(1);
     }
     drop(go);
-    if let Err(refusal) = furnish(dir) {
+    if let Err(refusal) = furnish(furniture) {
         let _ = refuse(&mut control, &refusal);
         kernel::exit_now(1);
     }
-    init::serve(dir, control)
+    init::serve(furniture, control)
 }
 
-fn furnish(dir: &Path) -> Result<(), Refusal> {
+fn furnish(Furniture { dir, thaws_at }: Furniture<'_>) -> Result<(), Refusal> {
     let step = |step: &'static str, advice: &'static str| {
         move |error: io::Error| Refusal {
             step,
@@ -182,8 +191,23 @@ fn furnish(dir: &Path) -> Result<(), Refusal> {
     kernel::mount("proc", Path::new("/proc"), "proc", quiet)
         .map_err(step("mounting /proc", CONTAINER_ADVICE))?;
     kernel::loopback_up().map_err(step("setting the loopback interface up", CONTAINER_ADVICE))?;
-    fs::write("/proc/sys/kernel/ns_last_pid", LAST_PID_AT_START)
-        .map_err(step("writing ns_last_pid", CONTAINER_ADVICE))?;
+    // Nothing of the machine's own daemons is of use here, and CRIU keeps its notes there.
+    kernel::mount(
+        "tmpfs",
+        Path::new("/run"),
+        "tmpfs",
+        libc::MS_NOSUID | libc::MS_NODEV,
+    )
+    .map_err(step("mounting /run", CONTAINER_ADVICE))?;
+    match thaws_at {
+        None => fs::write("/proc/sys/kernel/ns_last_pid", LAST_PID_AT_START)
+            .map_err(step("writing ns_last_pid", CONTAINER_ADVICE))?,
+        Some(at) => {
+            let source = dir.to_string_lossy();
+            kernel::mount(&source, at, "none", libc::MS_BIND)
+                .map_err(step("mounting the trial's folder", CONTAINER_ADVICE))?;
+        }
+    }
     open_stdio(dir).map_err(step(
         "opening cell.log in the cell's folder",
         "check its rights",

@@ -12,7 +12,8 @@ use super::doctor::{Finding, try_namespaces};
 use super::error::CellError;
 use super::lab_side::{Cell, CellSpec};
 use super::message::ProcessSpec;
-use super::{kernel, namespaces};
+use super::namespaces::{self, Furniture};
+use super::{keeper, kernel};
 
 const NAME: &str = "temblor-cell";
 const EXIT_USAGE: u8 = 254;
@@ -21,7 +22,7 @@ const USAGE: &str = "usage: temblor-cell run FOLDER PROGRAM [ARGUMENT...]
        temblor-cell doctor
 run       runs one program in a cell of its own until it ends; output in FOLDER/out.log
 doctor    tries every kind of namespace and prints what is allowed, as JSON
-`open` is what the lab calls, `slow-disk` what a cell calls. `tcp-echo ADDR:PORT` and `tcp-ask SOURCE ADDR:PORT TEXT MS` are
+`open` is what the lab calls, `keep` and `slow-disk` what a cell calls. `tcp-echo ADDR:PORT` and `tcp-ask SOURCE ADDR:PORT TEXT MS` are
 small ends of a connection, to look at a cell's network from inside.";
 
 /// Where the program is: TEMBLOR_BIN_DIR, else beside this executable (or above its `deps`).
@@ -61,7 +62,15 @@ pub(super) fn ask_doctor() -> Result<Vec<Finding>, String> {
 pub fn main(args: Vec<OsString>) -> ExitCode {
     let words: Vec<&str> = args.iter().skip(1).filter_map(|arg| arg.to_str()).collect();
     let done = match words.as_slice() {
-        ["open", dir] => namespaces::open(Path::new(dir)),
+        ["open", dir] => namespaces::open(Furniture {
+            dir: Path::new(dir),
+            thaws_at: None,
+        }),
+        ["open", dir, thaws_at] => namespaces::open(Furniture {
+            dir: Path::new(dir),
+            thaws_at: Some(Path::new(thaws_at)),
+        }),
+        ["keep", dir] => keeper::serve(Path::new(dir)),
         ["doctor"] => print_findings(),
         ["run", dir, argv @ ..] if !argv.is_empty() => return run(Path::new(dir), argv),
         ["slow-disk", folder, cache] => match below::DiskCache::from_name(cache) {

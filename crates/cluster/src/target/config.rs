@@ -63,6 +63,9 @@ pub struct NodeConfig {
     pub args: Vec<String>,
     #[serde(default)]
     pub jvm: Vec<String>,
+    /// More of them for processes that live for one trial only.
+    #[serde(default)]
+    pub cold_jvm: Vec<String>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// Every node has these ports, at an address of its own.
@@ -139,6 +142,9 @@ pub struct WorkloadConfig {
     pub args: Vec<String>,
     #[serde(default)]
     pub jvm: Vec<String>,
+    /// More of them for processes that live for one trial only.
+    #[serde(default)]
+    pub cold_jvm: Vec<String>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// Written to a client's folder before it starts: path to template.
@@ -149,6 +155,14 @@ pub struct WorkloadConfig {
     /// Whether clients wait for a file `finale` in their folder and look at what is left then.
     #[serde(default)]
     pub finale: bool,
+    /// Whether clients write a file `here` to their folder once they are connected, and begin when
+    /// there is a file `go`.
+    #[serde(default)]
+    pub gate: bool,
+    /// Whether clients that find a file `warm` while they wait do some work that leaves no trace, and
+    /// write a file `warmed`.
+    #[serde(default)]
+    pub warms: bool,
     /// The workload that is run when none is asked for.
     pub default: Option<Spanned<String>>,
     /// The workloads there are; `{workload}` is the name of the one that is run.

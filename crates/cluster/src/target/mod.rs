@@ -33,6 +33,13 @@ pub use template::{Facts, UnknownPlaceholder};
 pub const NODES_MAX: usize = 99;
 /// A client that looks at what is left waits for this file in its folder.
 pub const FINALE: &str = "finale";
+/// The file by which a client says that it is connected, where it waits for [`GO`].
+pub const HERE: &str = "here";
+/// The file that has clients warm up while they wait, and the one by which they say that they have.
+pub const WARM: &str = "warm";
+pub const WARMED: &str = "warmed";
+/// The file that lets clients begin.
+pub const GO: &str = "go";
 /// As many clients as have an address.
 pub const CLIENTS_MAX: u32 = 99;
 
@@ -66,6 +73,10 @@ pub struct Target {
     pub workload: Program,
     /// Clients wait for the file [`FINALE`] in their folder and look at what is left then.
     pub finale: bool,
+    /// Clients connect, say so by the file [`HERE`] in their folder, and wait for [`GO`].
+    pub gate: bool,
+    /// While they wait, the file [`WARM`] has them warm up all processes.
+    pub warms: bool,
     /// When late nodes start, virtual milliseconds after the workload began.
     pub late_ms: u64,
     pub stop: Option<Stop>,
@@ -82,9 +93,32 @@ pub struct Program {
     pub main: String,
     pub args: Vec<String>,
     pub jvm: Vec<String>,
+    /// More of them for processes that live for one trial only.
+    pub cold_jvm: Vec<String>,
     pub env: BTreeMap<String, String>,
     /// Templates of the files in its folder, by relative path.
     pub files: BTreeMap<String, String>,
+}
+
+impl Program {
+    /// Whether a template mentions the trial's seed.
+    fn uses_seed(&self) -> bool {
+        let texts = self.args.iter().chain(&self.jvm);
+        let mut all = texts.chain(self.env.values()).chain(self.files.values());
+        all.any(|text| text.contains("{seed}"))
+    }
+}
+
+impl Target {
+    /// Whether nodes are started differently for every seed.
+    pub fn nodes_use_seed(&self) -> bool {
+        self.node.uses_seed()
+    }
+
+    /// Whether clients are; those that wait to be let in learn it then.
+    pub fn clients_use_seed(&self) -> bool {
+        self.workload.uses_seed()
+    }
 }
 
 /// What may be chosen when a target is resolved; what is not given is the target's choice.

@@ -105,6 +105,12 @@ const POLICIES: &[(&str, Build)] = &[
     }),
 ];
 
+/// How many of a plan's first steps its policy gives to many plans: these steps need to run once,
+/// and each plan can go on from there.
+pub fn shared_steps(_name: &str, _plan: &Plan) -> usize {
+    0
+}
+
 /// The names that [`build`] knows.
 pub fn names() -> impl Iterator<Item = &'static str> {
     POLICIES.iter().map(|(name, _)| *name)

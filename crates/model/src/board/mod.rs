@@ -16,7 +16,7 @@ pub mod view;
 /// First bytes of every board.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TMBBOARD");
 /// Changes whenever the layout does: lab and agent of different builds refuse each other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Arm byte: hits are recorded.
 pub const ARM_RECORD: u8 = 1;

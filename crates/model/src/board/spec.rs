@@ -1,5 +1,7 @@
 //! What the lab wants on a board, and the bytes of a fresh one.
 
+use std::sync::atomic::AtomicU32;
+
 use super::view::{AskCell, FaultRec, Header, SiteFaults, SlotHeader, StepRec};
 use super::{ASK_CELLS, MAGIC, VERSION};
 
@@ -95,7 +97,16 @@ pub struct BoardSpec {
     pub hits_per_site: u32,
     /// Real milliseconds an agent waits for an answer before it goes on without.
     pub ask_deadline_ms: u32,
+    /// Whoever comes to a hook waits there: a cluster about to be frozen at its first step.
+    pub hold: bool,
+    /// As `hold`, once so many steps have fired; 0: never.
+    pub hold_after: u32,
+    /// At least so many bytes for the plan's parts, so that other plans fit into the same places.
+    pub plan_room: u64,
 }
+
+/// A plan of some steps takes a few hundred bytes, one that knows all contexts some 100 KB.
+const PLAN_ROOM: u64 = 512 * 1024;
 
 impl Default for BoardSpec {
     fn default() -> Self {
@@ -113,6 +124,9 @@ impl Default for BoardSpec {
             stacks_per_site: 200,
             hits_per_site: 200,
             ask_deadline_ms: 10_000,
+            hold: false,
+            hold_after: 0,
+            plan_room: PLAN_ROOM,
         }
     }
 }
@@ -129,6 +143,9 @@ fn align(at: u64) -> u64 {
 impl BoardSpec {
     /// The bytes of the board file, without the (all zero) process slots at its end, and the
     /// length the file must have. Write the bytes, then extend the file to the length.
+    ///
+    /// Where questions and slots are does not depend on the plan, if that fits into its room:
+    /// processes that have joined can then be given another plan.
     pub fn encode(&self) -> (Vec<u8>, u64) {
         assert!(
             self.ring_units.is_power_of_two(),
@@ -143,19 +160,21 @@ impl BoardSpec {
             here
         };
         header.arms_at = place(self.arms.len());
+        header.asks_at = place(ASK_CELLS * size_of::<AskCell>());
+        let plan_at = place(0);
         header.site_faults_at = place(self.site_faults.len() * size_of::<SiteFaults>());
         header.steps_at = place(self.steps.len() * size_of::<StepRec>());
         header.faults_at = place(self.faults.len() * size_of::<FaultRec>());
         header.contexts_at = place(self.contexts.len() * 8);
         header.strings_at = place(strings.len());
-        header.asks_at = place(ASK_CELLS * size_of::<AskCell>());
+        let plan_end = place(0).max(plan_at + self.plan_room);
         let ring = self.ring_units as usize * 64;
         header.counters_in_slot = align(size_of::<SlotHeader>() as u64);
         header.coverage_in_slot = align(header.counters_in_slot + self.arms.len() as u64 * 4);
         header.ring_in_slot = align(header.coverage_in_slot + u64::from(self.block_count));
         // Whole pages, so that untouched slots never cost memory.
         header.slot_len = (header.ring_in_slot + ring as u64).next_multiple_of(4096);
-        header.slots_at = place(0).next_multiple_of(4096);
+        header.slots_at = plan_end.next_multiple_of(4096);
         header.file_len = header.slots_at + header.slot_len * u64::from(self.slots);
         header.magic = MAGIC;
         header.version = VERSION;
@@ -173,6 +192,8 @@ impl BoardSpec {
         header.stacks_per_site = self.stacks_per_site;
         header.hits_per_site = self.hits_per_site;
         header.ask_deadline_ms = self.ask_deadline_ms;
+        header.hold = AtomicU32::new(self.hold.into());
+        header.hold_after = self.hold_after;
 
         let mut out = vec![0u8; header.slots_at as usize];
         out[..size_of::<Header>()].copy_from_slice(header.bytes());

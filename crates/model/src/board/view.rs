@@ -56,6 +56,10 @@ pub struct Header {
     pub next_slot: AtomicU32,
     /// Changes with every question; the lab waits on it.
     pub doorbell: AtomicU32,
+    /// 1: whoever comes to a hook waits there.
+    pub hold: AtomicU32,
+    /// `hold` becomes 1 when so many steps have fired; 0: never.
+    pub hold_after: u32,
 }
 
 /// A step of the plan.
@@ -133,12 +137,15 @@ pub struct SlotHeader {
     /// Classes rewritten, and left alone though planned.
     pub rewritten: AtomicU32,
     pub left_alone: AtomicU32,
-    pub spare: [AtomicU64; 5],
+    /// Threads that wait because of `Header::hold`.
+    pub held: AtomicU32,
+    pub small_spare: AtomicU32,
+    pub spare: [AtomicU64; 4],
 }
 
 plain!(Header, StepRec, FaultRec, SiteFaults);
 
-const _: () = assert!(size_of::<Header>() == 16 * 8 + 16 * 4);
+const _: () = assert!(size_of::<Header>() == 16 * 8 + 18 * 4);
 const _: () = assert!(size_of::<StepRec>() == 64);
 const _: () = assert!(size_of::<FaultRec>() == 24);
 const _: () = assert!(size_of::<AskCell>() == 64);
@@ -397,6 +404,39 @@ impl Board {
         Some((name, head.pid.load(Ordering::Relaxed)))
     }
 
+    /// Puts the state of another board here: who has joined, what they have counted, written and
+    /// asked. Only the plan stays. False when the two are not alike.
+    ///
+    /// Nobody may write to either board meanwhile: the processes of both are frozen, or not there.
+    pub fn inherit(&self, other: &Board) -> bool {
+        let (mine, theirs) = (self.header(), other.header());
+        let shape = |h: &Header| {
+            let places = [h.arms_at, h.asks_at, h.slots_at, h.slot_len, h.file_len];
+            (places, h.catalog_hash, h.site_count, h.block_count)
+        };
+        if shape(mine) != shape(theirs) {
+            return false;
+        }
+        let slots = theirs.next_slot.load(Ordering::Acquire);
+        let slots_end = mine.slot_len * u64::from(slots.min(mine.slot_count));
+        let asks = (mine.asks_at, (ASK_CELLS * size_of::<AskCell>()) as u64);
+        for (at, len) in [asks, (mine.slots_at, slots_end)] {
+            let words = (len / 8) as u32;
+            let to = self.part::<AtomicU64>(at, words);
+            for (to, from) in to.iter().zip(other.part::<AtomicU64>(at, words)) {
+                let word = from.load(Ordering::Relaxed);
+                // Pages that nobody has used stay untouched.
+                if word != 0 {
+                    to.store(word, Ordering::Relaxed);
+                }
+            }
+        }
+        mine.next_slot.store(slots, Ordering::Release);
+        let rings = theirs.doorbell.load(Ordering::Acquire);
+        mine.doorbell.store(rings, Ordering::Release);
+        true
+    }
+
     /// Moves the step counter from `step` to the next: true for exactly one caller.
     pub fn take_step(&self, step: u32) -> bool {
         let counter = &self.header().current_step;
@@ -484,6 +524,33 @@ mod tests {
         assert_eq!(board.join("n2", 78), Some(1));
         assert_eq!(board.join("n3", 79), None);
         assert_eq!(board.joined(1), Some(("n2".into(), 78)));
+    }
+
+    #[test]
+    fn another_plan_takes_over_what_was_joined_counted_and_written() {
+        let (old, new) = (
+            Memory::of(&spec()),
+            Memory::of(&BoardSpec {
+                steps: Vec::new(),
+                hold: true,
+                ..spec()
+            }),
+        );
+        let (old, new) = (old.board().unwrap(), new.board().unwrap());
+        assert_eq!(old.join("n1", 77), Some(0));
+        old.counters(0)[2].store(5, Ordering::Relaxed);
+        assert!(old.ring(0).write(1, b"not read yet"));
+        assert!(new.inherit(&old));
+        assert_eq!(new.joined(0), Some(("n1".into(), 77)));
+        assert_eq!(new.counters(0)[2].load(Ordering::Relaxed), 5);
+        assert_eq!(new.ring(0).read(false).unwrap().body, b"not read yet");
+        assert_eq!(new.join("n2", 78), Some(1));
+        assert!(new.steps().is_empty() && new.header().hold.load(Ordering::Relaxed) == 1);
+        let wider = BoardSpec {
+            block_count: 999_999,
+            ..spec()
+        };
+        assert!(!Memory::of(&wider).board().unwrap().inherit(&old));
     }
 
     #[test]

@@ -117,6 +117,7 @@ fn one(setup: &Setup, scratch: &Scratch, jvms: Jvms, runs: &mut Runs) -> anyhow:
         warp: setup.target.warp_max,
         limits: Limits::first(setup.target.ready.within_ms),
         baseline: None,
+        from: None,
     };
     let never = AtomicBool::new(false);
     let finished = trial::run(setup, &spec, &mut |_| {}, &never)?;

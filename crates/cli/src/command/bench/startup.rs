@@ -6,7 +6,7 @@ use anyhow::bail;
 use temblor_cluster::cell::{Cell, CellSpec, ProbeSpec};
 use temblor_cluster::start::{Extra, TrialPlace, node_process, write_node_files};
 use temblor_lab::board::BoardFile;
-use temblor_lab::compile::{self, AnyFaults, Recording};
+use temblor_lab::compile::{self, AnyFaults, Hold, Recording};
 use temblor_model::plan::Plan;
 
 use super::java::Scratch;
@@ -59,6 +59,7 @@ fn start(
         &prepared.catalog,
         &nodes,
         Recording::None,
+        Hold::Nowhere,
         &any,
     )?;
     let board = BoardFile::create(&place.dir.join("board"), &spec)?;

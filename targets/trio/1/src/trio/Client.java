@@ -67,6 +67,15 @@ final class Client {
         }
     }
 
+    /** Connects to its node, if that can be reached; else the first operation tries again. */
+    void reach() {
+        try {
+            connect(home);
+        } catch (IOException e) {
+            System.err.println("not connected yet: " + e);
+        }
+    }
+
     void phase(String next) {
         phase = next;
         misses = 0;

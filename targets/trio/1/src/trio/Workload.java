@@ -1,5 +1,7 @@
 package trio;
 
+import java.io.File;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -19,6 +21,7 @@ public final class Workload {
     private static final int GIVE_UP_AFTER = 4;
     private static final long SETTLE_MS = 45_000;
     private static final long RENEWAL_PAUSE_MS = 50;
+    private static final long GO_POLL_MS = 20;
     /** The lease of a lost session is held until the session expires. */
     private static final long HELD_PAUSE_MS = 5_000;
     private static final String OBSERVER = "observer1";
@@ -49,6 +52,8 @@ public final class Workload {
     }
 
     private void run() {
+        client.reach();
+        awaitGo();
         create();
         mix();
         session();
@@ -57,6 +62,18 @@ public final class Workload {
         settle();
         check();
         client.finish();
+    }
+
+    /** Says that it is there, and waits until all are. */
+    private static void awaitGo() {
+        try {
+            new File("here").createNewFile();
+        } catch (IOException e) {
+            throw new IllegalStateException(e);
+        }
+        while (!new File("go").exists()) {
+            Node.pause(GO_POLL_MS);
+        }
     }
 
     /** A client that has left one phase is less patient in the next ones. */

@@ -42,9 +42,9 @@ final class Finale {
 
     private boolean tree() {
         ZooKeeper zooKeeper = session.ready();
-        Operation operation = journal.invoke(session, "tree", Reg.DIGEST, Store.ROOT, null);
+        Operation operation = journal.invoke(session, "tree", Reg.DIGEST, Store.rootPath(), null);
         try {
-            return operation.ok(new Tree(zooKeeper).digest(Store.ROOT), 0);
+            return operation.ok(new Tree(zooKeeper).digest(Store.rootPath()), 0);
         } catch (Tree.BrokenException e) {
             operation.wrong(null, 0, e.getMessage());
             return true;

@@ -11,7 +11,8 @@ final class Journal {
 
     private final String client;
     private final String node;
-    private final FileOutputStream out = new FileOutputStream(FileDescriptor.out);
+    /** Null when nobody is to hear of anything. */
+    private final FileOutputStream out;
     private String phase = "-";
     private long lastId;
     private int missesInRow;
@@ -21,8 +22,17 @@ final class Journal {
     private long wrong;
 
     Journal(String client, String node) {
+        this(client, node, new FileOutputStream(FileDescriptor.out));
+    }
+
+    private Journal(String client, String node, FileOutputStream out) {
         this.client = client;
         this.node = node;
+        this.out = out;
+    }
+
+    static Journal silent(Settings settings) {
+        return new Journal(settings.client, settings.node, null);
     }
 
     synchronized void phase(String next) {
@@ -114,6 +124,9 @@ final class Journal {
 
     /** One write for the line: the reader never meets half of one between two writers. */
     private void write(String line) {
+        if (out == null) {
+            return;
+        }
         try {
             out.write((line + "\n").getBytes(StandardCharsets.US_ASCII));
         } catch (IOException e) {

@@ -20,7 +20,7 @@ final class Settings {
     final int clients;
     final String node;
     final String address;
-    final long seed;
+    long seed;
     private final Map<String, String> options = new HashMap<>();
 
     private Settings(String[] args) {
@@ -77,6 +77,13 @@ final class Settings {
             throw new IllegalArgumentException("reconfig needs the option"
                     + " join=server.ID=HOST:PORT:PORT:ROLE;PORT");
         }
+    }
+
+    /** What only the trial knows that the client goes on in: SEED LOAD. */
+    void update(String text) {
+        String[] words = text.trim().split(" ");
+        seed = number(words[0]);
+        options.put("load", words[1]);
     }
 
     /** Null when it is not given. */

@@ -11,7 +11,7 @@ import org.apache.zookeeper.data.Stat;
 
 /** Owns the operations on single nodes of the tree: each done, judged by the ledger, reported. */
 final class Store {
-    static final String ROOT = "/temblor";
+    private static String root = "/temblor";
     private static final int CREATE_TRIES = 2;
 
     final Session session;
@@ -25,15 +25,35 @@ final class Store {
         this.ledger = ledger;
     }
 
+    /** Where all nodes are from now on; gives the place until now. */
+    static String useRoot(String next) {
+        String before = root;
+        root = next;
+        return before;
+    }
+
+    static String rootPath() {
+        return root;
+    }
+
+    /** As good as it goes: nobody depends on it. */
+    void remove(String key) {
+        try {
+            session.ready().delete(key, -1);
+        } catch (Exception e) {
+            session.met(e);
+        }
+    }
+
     /** The node of that name; `index` says whose it is, so that every client can name it. */
     static String key(int index, String name) {
-        return ROOT + "/" + name + "-" + index;
+        return root + "/" + name + "-" + index;
     }
 
     /** Every client creates the root: it does not matter who is first. */
     void root() {
         while (!rootThere && !journal.givenUp()) {
-            rootThere = mark("root", ROOT, CreateMode.PERSISTENT);
+            rootThere = mark("root", root, CreateMode.PERSISTENT);
         }
     }
 
@@ -78,7 +98,7 @@ final class Store {
             if (Failure.is(e, Code.NODEEXISTS) && ledger.isMaybe(key, value)) {
                 stat = new Stat(); // An earlier try has made it.
             } else if (Failure.is(e, Code.NONODE) && rootThere) {
-                return operation.wrong(null, 0, "no " + ROOT + ", which was acknowledged");
+                return operation.wrong(null, 0, "no " + root + ", which was acknowledged");
             } else {
                 return writeFailed(operation, e, key, value);
             }
@@ -212,12 +232,12 @@ final class Store {
     /** Lists the root, which must have every node that is there for certain. */
     boolean list() {
         ZooKeeper zooKeeper = session.ready();
-        Operation operation = journal.invoke(session, "list", Reg.NONE, ROOT, null);
+        Operation operation = journal.invoke(session, "list", Reg.NONE, root, null);
         try {
-            session.sync(ROOT);
-            List<String> names = zooKeeper.getChildren(ROOT, false);
+            session.sync(root);
+            List<String> names = zooKeeper.getChildren(root, false);
             for (String key : ledger.acknowledgedKeys()) {
-                if (ledger.isThere(key) && !names.contains(key.substring(ROOT.length() + 1))) {
+                if (ledger.isThere(key) && !names.contains(key.substring(root.length() + 1))) {
                     return operation.wrong(null, 0, key + " is missing, which was acknowledged");
                 }
             }

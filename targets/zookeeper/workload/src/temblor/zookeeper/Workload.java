@@ -34,6 +34,7 @@ public final class Workload {
         Store store = new Store(session, journal, new Ledger(settings.client));
         journal.phase("connect");
         session.ready();
+        Gate.pass(settings, session);
         run(settings, journal, store);
         journal.done();
         if (awaitFinale()) {

@@ -1,0 +1,276 @@
+//! A cluster frozen on its way through a trial, and trials that go on from there.
+//!
+//! A fork is a whole trial: its history begins with what happened before the freeze, hits are
+//! counted from there on, and its clock goes on as if nothing had been. So a plan means the same
+//! from a snapshot as from a cold start.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use temblor_cluster::snapshot::Snapshot;
+use temblor_model::event::{Event, Stage, What};
+use temblor_model::plan::{Plan, Step, Trigger};
+
+use crate::LabError;
+use crate::board::{BOARD_FILE, BoardFile};
+use crate::compile::{self, Hold, Recording};
+use crate::running::{ClientRun, EventOut, NodeRun, Running};
+use crate::trial::{self, Jvms, Setup, TrialSpec, VirtualClock};
+
+/// Where on its way a cluster is frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Point {
+    /// JVMs are up, and wait at their first hook.
+    Booted,
+    /// All nodes serve, clients are connected and have not begun.
+    Ready,
+    /// So many steps of the plan have fired, just now.
+    After(u32),
+}
+
+impl std::fmt::Display for Point {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Point::Booted => write!(f, "booted"),
+            Point::Ready => write!(f, "ready"),
+            Point::After(1) => write!(f, "after a fault"),
+            Point::After(n) => write!(f, "after {n} faults"),
+        }
+    }
+}
+
+impl Point {
+    fn hold(self) -> Hold {
+        match self {
+            Point::Booted => Hold::FirstHook,
+            // No step fires in a clean plan: held is nobody, and everything is recorded.
+            Point::Ready => Hold::AfterSteps(u32::MAX),
+            Point::After(steps) => Hold::AfterSteps(steps),
+        }
+    }
+}
+
+/// A frozen cluster.
+pub struct Frozen {
+    pub point: Point,
+    snapshot: Snapshot,
+    board: BoardFile,
+    clock: VirtualClock,
+    /// How long ago the trial had begun.
+    stage: Stage,
+    /// The steps that have fired.
+    steps: Vec<Step>,
+    nodes: Vec<NodeRun>,
+    clients: Vec<ClientRun>,
+    /// What had happened, without recorded hits.
+    events: Vec<Event>,
+    /// Before clients warmed up: what they did then is not counted.
+    hits: Hits,
+    /// In a clean fork, once that is known.
+    after: Option<Hits>,
+    pub seconds: f64,
+}
+
+/// How often a site was hit by a node, in a context.
+#[derive(Default)]
+struct Hits(HashMap<(u32, String, String), u32>);
+
+impl Hits {
+    fn of(events: &[Event]) -> Hits {
+        let mut hits = Hits::default();
+        for event in events {
+            if let What::Hit {
+                node, site, stack, ..
+            } = &event.what
+            {
+                let key = (*site, node.clone(), stack.clone());
+                *hits.0.entry(key).or_insert(0) += 1;
+            }
+        }
+        hits
+    }
+
+    /// All that match, of any node or context where none is given.
+    fn count(&self, site: u32, node: Option<&String>, stack: Option<&String>) -> u32 {
+        let matches = |key: &&(u32, String, String)| {
+            key.0 == site && node.is_none_or(|n| *n == key.1) && stack.is_none_or(|s| *s == key.2)
+        };
+        self.0.keys().filter(matches).map(|key| self.0[key]).sum()
+    }
+}
+
+/// What freezes: CRIU, and where its images go.
+pub struct Ice<'a> {
+    pub criu: &'a [String],
+    pub images: &'a Path,
+}
+
+/// Runs a trial up to a point and freezes it there.
+pub fn freeze(
+    setup: &Setup,
+    spec: &TrialSpec<'_>,
+    point: Point,
+    ice: &Ice<'_>,
+    stop: &AtomicBool,
+) -> Result<Frozen, LabError> {
+    let began = Instant::now();
+    let spec = TrialSpec {
+        recording: Recording::All,
+        jvms: Jvms::Lasting,
+        from: None,
+        dir: spec.dir.clone(),
+        ..*spec
+    };
+    let mut ignore = |_: &Event| {};
+    let mut running = trial::cold(setup, &spec, point.hold(), &mut ignore, stop)?;
+    trial::until(&mut running, &spec, point)?;
+    running.take_in();
+    let page = running.clock.page();
+    let frozen = Snapshot::take(&running.cell, ice.criu, ice.images, page);
+    // Nobody writes any more: what is left belongs to the time before.
+    running.finish();
+    let snapshot = frozen?;
+    let steps = running.board.current_step() as usize;
+    let counted = running.counted.unwrap_or(running.events.len());
+    let hits = Hits::of(&running.events[..counted]);
+    let mut events = std::mem::take(&mut running.events);
+    events.retain(|e| !matches!(e.what, What::Hit { .. } | What::Context { .. }));
+    Ok(Frozen {
+        point,
+        snapshot,
+        stage: running.stage,
+        steps: spec.plan.steps[..steps].to_vec(),
+        nodes: std::mem::take(&mut running.nodes),
+        clients: std::mem::take(&mut running.clients),
+        events,
+        hits,
+        after: None,
+        clock: running.clock.clone(),
+        board: running.board,
+        seconds: began.elapsed().as_secs_f64(),
+    })
+}
+
+impl Frozen {
+    /// Learns from a clean fork what is still to come: some things a cluster does only once.
+    pub fn learn(
+        mut self,
+        setup: &Setup,
+        spec: &TrialSpec<'_>,
+        stop: &AtomicBool,
+    ) -> Result<Frozen, LabError> {
+        let plan = Plan::clean();
+        let clean = TrialSpec {
+            plan: &plan,
+            recording: Recording::All,
+            from: Some(&self),
+            dir: spec.dir.clone(),
+            ..*spec
+        };
+        let finished = trial::run(setup, &clean, &mut |_| {}, stop)?;
+        let _ = std::fs::remove_dir_all(&spec.dir);
+        let is_work = |e: &Event| matches!(e.what, What::Stage { stage } if stage == Stage::Heal);
+        let events = &finished.history.events;
+        let end = events.iter().position(is_work).unwrap_or(events.len());
+        self.after = Some(Hits::of(&events[..end]));
+        Ok(self)
+    }
+
+    /// The size of its images.
+    pub fn bytes(&self) -> u64 {
+        self.snapshot.bytes()
+    }
+
+    /// The matching hits that lie before the freeze, for the plan's next step; none when the plan
+    /// asks for something that has passed, or cannot be counted.
+    pub fn seen_by(&self, setup: &Setup, plan: &Plan) -> Option<u32> {
+        if !plan.steps.starts_with(&self.steps) {
+            return None;
+        }
+        let Some(step) = plan.steps.get(self.steps.len()) else {
+            return Some(0);
+        };
+        // Hits between two steps count from the first, at which everybody was held.
+        if self.point == Point::Booted || !self.steps.is_empty() {
+            return Some(0);
+        }
+        match &step.when {
+            Trigger::After { .. } => Some(0),
+            Trigger::Hit {
+                site,
+                node,
+                stack,
+                nth,
+            } => {
+                let site = setup.catalog.by_name(site)?.id;
+                let (node, stack) = (node.as_ref(), stack.as_ref());
+                let seen = self.hits.count(site, node, stack);
+                let after = (self.after.as_ref()).map_or(u32::MAX, |a| a.count(site, node, stack));
+                (seen < *nth && *nth - seen <= after).then_some(seen)
+            }
+            _ => None,
+        }
+    }
+
+    /// A trial that goes on from here.
+    pub(crate) fn fork<'a>(
+        &self,
+        setup: &'a Setup,
+        spec: &TrialSpec<'a>,
+        out: EventOut<'a>,
+        stop: &'a AtomicBool,
+    ) -> Result<Running<'a>, LabError> {
+        let began = Instant::now();
+        let seen = self.seen_by(setup, spec.plan).ok_or_else(|| {
+            LabError::Internal("a plan that asks for what lies before its snapshot".into())
+        })?;
+        let nodes = setup.target.cast.node_names();
+        let board = compile::board(
+            spec.plan,
+            &setup.catalog,
+            &nodes,
+            spec.recording,
+            match spec.recording {
+                Recording::All => Point::Ready.hold(),
+                Recording::None => Hold::Nowhere,
+            },
+            &setup.any_faults,
+        )?;
+        std::fs::create_dir_all(&spec.dir)
+            .map_err(|e| LabError::io("make the trial's folder", &spec.dir, e))?;
+        self.snapshot.copy_files(&spec.dir, &[BOARD_FILE])?;
+        let board = BoardFile::create(&spec.dir.join(BOARD_FILE), &board)?;
+        if !board.board().inherit(&self.board.board()) {
+            return Err(LabError::Internal(
+                "the plan does not fit into its snapshot's board".into(),
+            ));
+        }
+        let fired = self.steps.len();
+        let header = board.board().header();
+        header.current_step.store(fired as u32, Ordering::Release);
+        if let Some(step) = board.board().steps().get(fired) {
+            step.count.store(seen, Ordering::Release);
+        }
+        let (cell, clocks) = self.snapshot.thaw(&spec.dir)?;
+        let clock = self.clock.forked(clocks, cell.dir());
+        let mut running = Running::forked(setup, spec, cell, board, clock, out, stop);
+        running.began = began;
+        running.stage = self.stage;
+        running.nodes = (self.nodes.iter())
+            .map(|node| node.forked(&running.place))
+            .collect();
+        running.clients = (self.clients.iter())
+            .map(|client| client.forked(&running.place))
+            .collect();
+        for event in &self.events {
+            running.relay(event.clone());
+        }
+        running.step_since = (fired as u32, Instant::now());
+        Ok(running)
+    }
+}
+
+/// What a whole cluster may take until it is held where it is to be frozen.
+pub(crate) const HELD_LIMIT: Duration = Duration::from_secs(60);
