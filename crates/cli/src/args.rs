@@ -196,6 +196,9 @@ pub struct RunArgs {
     /// How trials of the search begin; confirmations always start cold.
     #[arg(long, value_enum, default_value_t = Start::Snapshot)]
     pub start: Start,
+    /// When faults may strike.
+    #[arg(long, value_enum, default_value_t = During::All)]
+    pub during: During,
     /// Kinds of faults, comma-separated.
     #[arg(long, default_value = "throw,delay,crash", value_delimiter = ',')]
     pub faults: Vec<String>,
@@ -363,6 +366,31 @@ pub enum BenchWhat {
     Analysis(AnalysisBenchArgs),
     /// What all hooks add to a target's whole run without faults, by alternating runs.
     Overhead(OverheadArgs),
+    /// What trials cost, from a cold start and from a snapshot.
+    Trials(TrialsArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct TrialsArgs {
+    /// `NAME`, `NAME@VERSION`, or a folder with a target.toml.
+    pub target: String,
+    /// One of the target's workloads; its default when omitted.
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+    /// Starts of each kind, in turn.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub starts: u32,
+    /// Trials from snapshots.
+    #[arg(long, default_value_t = 300)]
+    pub trials: u64,
+    /// Trials from a cold start.
+    #[arg(long, default_value_t = 60)]
+    pub cold_trials: u64,
+    /// Trials side by side; as many as the machine has time for when omitted.
+    #[arg(long)]
+    pub jobs: Option<u32>,
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -448,6 +476,15 @@ impl FromStr for Size {
             _ => Err("expected a size such as 500MB or 2GB".into()),
         }
     }
+}
+
+/// When faults may strike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum During {
+    /// Also while the cluster starts.
+    All,
+    /// Only after the clients began to work: most trials then go on from a ready cluster.
+    Workload,
 }
 
 /// How trials of the search begin.

@@ -39,7 +39,10 @@ pub fn learn_baseline(histories: &[History]) -> Baseline {
                 known.or_insert_with(|| frames.clone());
             }
         }
-        for (context, hits) in contexts(history) {
+        let began_us = stage_us(history, Stage::Workload).unwrap_or(u64::MAX);
+        let early = contexts(history, |at_us| at_us < began_us);
+        for (context, hits) in contexts(history, |_| true) {
+            let early = early.get(&context).copied().unwrap_or(0);
             let (site, node, stack) = context.clone();
             let known = reached.entry(context).or_insert(Reached {
                 site,
@@ -47,10 +50,12 @@ pub fn learn_baseline(histories: &[History]) -> Baseline {
                 stack,
                 hits,
                 least: hits,
+                early,
                 runs: 0,
             });
             known.hits = hits.max(known.hits);
             known.least = hits.min(known.least);
+            known.early = early.max(known.early);
             known.runs += 1;
         }
     }
@@ -150,12 +155,14 @@ fn successes(history: &History) -> BTreeMap<String, u64> {
 }
 
 /// Hits per context, counted by their events.
-fn contexts(history: &History) -> Contexts {
+/// The hits at times that count.
+fn contexts(history: &History, counts: impl Fn(u64) -> bool) -> Contexts {
     let mut contexts = Contexts::new();
     for event in &history.events {
         if let What::Hit {
             node, site, stack, ..
         } = &event.what
+            && counts(event.at_us)
         {
             let context = (*site, node.clone(), stack.clone());
             *contexts.entry(context).or_default() += 1;
@@ -231,12 +238,25 @@ mod tests {
         let baseline = learn_baseline(&[history(FIRST), history(SECOND)]);
         let reached = |r: &Reached| {
             format!(
-                "{} {} {} {}-{} {}",
-                r.site, r.node, r.stack, r.least, r.hits, r.runs
+                "{} {} {} {}-{} {} {}",
+                r.site, r.node, r.stack, r.least, r.hits, r.early, r.runs
             )
         };
         let all: Vec<String> = baseline.reached.iter().map(reached).collect();
-        assert_eq!(all, ["4 n1 aa 1-2 2", "4 n2 aa 1-1 1", "5 n1 bb 1-1 1"]);
+        assert_eq!(
+            all,
+            ["4 n1 aa 1-2 0 2", "4 n2 aa 1-1 0 1", "5 n1 bb 1-1 0 1"]
+        );
+    }
+
+    #[test]
+    fn hits_of_the_start_are_counted_apart() {
+        let run = "up\n 5 hit n1 4 aa\n 150 hit n1 4 aa\n 160 hit n1 4 aa";
+        let baseline = learn_baseline(&[history(run)]);
+        assert_eq!(
+            (baseline.reached[0].hits, baseline.reached[0].early),
+            (3, 1)
+        );
     }
 
     #[test]

@@ -104,6 +104,7 @@ impl Simulated {
                 stack: stack.into(),
                 hits,
                 least: hits,
+                early: hits / 3,
                 runs,
             });
         }
@@ -119,6 +120,7 @@ impl Simulated {
             seed,
             plan: Some(&self.plan),
             times: 1_000,
+            working: false,
         }
     }
 

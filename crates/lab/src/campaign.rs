@@ -15,7 +15,7 @@ use temblor_explore::policy::{self, FaultKind, Policy, Scope};
 use temblor_explore::triage::{KnownPattern, Signature};
 use temblor_model::bug::{Bug, Outcome, Verdict};
 use temblor_model::campaign::{
-    BugLine, CampaignEvent, CampaignSpec, EventSink, Purpose, StartSpec, Summary,
+    BugLine, CampaignEvent, CampaignSpec, EventSink, Purpose, StartLine, StartSpec, Summary,
 };
 use temblor_model::history::Baseline;
 use temblor_model::plan::Plan;
@@ -55,6 +55,7 @@ pub struct Campaign<'a> {
     next_trial: AtomicU64,
     began: Instant,
     covered: Mutex<BTreeSet<u32>>,
+    starts: Mutex<Vec<StartLine>>,
     /// Where trials of the search go on from; none: they start cold.
     pub(crate) snapshots: Option<Snapshots>,
     pub(crate) checkers: Vec<Box<dyn Checker>>,
@@ -109,6 +110,7 @@ impl<'a> Campaign<'a> {
             next_trial: AtomicU64::new(1),
             began: Instant::now(),
             covered: Mutex::default(),
+            starts: Mutex::default(),
             snapshots: None,
             checkers: checker::all(),
         }
@@ -157,6 +159,7 @@ impl<'a> Campaign<'a> {
         let search = Mutex::new(self.search(&clean, &past)?);
         let bugs = Bugs::new(past.bugs);
         let gate = Gate::new(self.spec.jobs);
+        let searching = Instant::now();
         std::thread::scope(|scope| {
             for _ in 0..gate.most {
                 scope.spawn(|| {
@@ -172,7 +175,10 @@ impl<'a> Campaign<'a> {
             Some(LabError::Interrupted) | None => {}
             Some(error) => return Err(error),
         }
-        let summary = self.summary(&search.tally, &bugs, interrupted);
+        let summary = Summary {
+            search_seconds: searching.elapsed().as_secs_f64(),
+            ..self.summary(&search.tally, &bugs, interrupted)
+        };
         self.emit(CampaignEvent::Finished {
             summary: summary.clone(),
         });
@@ -306,6 +312,7 @@ impl<'a> Campaign<'a> {
             from: None,
         };
         let finished = self.run_trial(trial, purpose, spec)?;
+        let ran = Instant::now();
         let catalog = &self.setup.catalog;
         let outcome = judge::outcome(trial, &finished, baseline, catalog, &self.checkers);
         self.emit(CampaignEvent::TrialDone {
@@ -314,7 +321,34 @@ impl<'a> Campaign<'a> {
             plan: plan.clone(),
             outcome: outcome.clone(),
         });
+        if purpose == Purpose::Search {
+            self.count_start(&finished, ran.elapsed().as_secs_f64());
+        }
         Ok(outcome)
+    }
+
+    /// Adds what a trial took, and what judging and storing it did, to those that began alike.
+    fn count_start(&self, finished: &Finished, judging: f64) {
+        let from = finished.from.map_or("cold".to_string(), |p| p.to_string());
+        let mut starts = lock(&self.starts);
+        let at = starts.iter().position(|line| line.from == from);
+        let at = at.unwrap_or_else(|| {
+            starts.push(StartLine {
+                from,
+                ..StartLine::default()
+            });
+            starts.len() - 1
+        });
+        let line = &mut starts[at];
+        line.trials += 1;
+        line.seconds += finished.seconds + judging;
+        line.cpu_seconds += finished.cpu_seconds;
+        for (part, seconds) in finished.parts.iter().copied().chain([("judging", judging)]) {
+            match line.parts.iter_mut().find(|(known, _)| known == part) {
+                Some((_, sum)) => *sum += seconds,
+                None => line.parts.push((part.to_string(), seconds)),
+            }
+        }
     }
 
     /// A policy that stands where the stored trials left it.
@@ -332,6 +366,7 @@ impl<'a> Campaign<'a> {
             seed: self.spec.seed,
             plan: self.spec.plan.as_ref(),
             times: self.spec.trials,
+            working: self.spec.working,
         };
         let mut search = Search {
             policy: policy::build(&self.spec.policy, &scope)?,
@@ -448,6 +483,8 @@ impl<'a> Campaign<'a> {
                     self.setup.catalog.block_count.into(),
                 )
             }),
+            search_seconds: 0.0,
+            starts: lock(&self.starts).clone(),
             interrupted,
         }
     }

@@ -104,6 +104,8 @@ pub struct Running<'a> {
     pub events: Vec<Event>,
     /// So many events lie before the clients warmed up; none when they did not.
     pub counted: Option<usize>,
+    /// When each part of this trial began.
+    pub laps: Vec<(&'static str, Instant)>,
     /// When this trial itself began; its clock may be older.
     pub began: Instant,
     /// When the step that waits became the current one.
@@ -189,6 +191,7 @@ impl<'a> Running<'a> {
             clock,
             events: Vec::new(),
             counted: None,
+            laps: Vec::new(),
             began: Instant::now(),
             step_since: (0, Instant::now()),
             due: Vec::new(),
@@ -225,6 +228,7 @@ impl<'a> Running<'a> {
 
     pub fn begin(&mut self, stage: Stage) {
         self.stage = stage;
+        self.laps.push((stage.name(), Instant::now()));
         if stage == Stage::Workload && self.board.current_step() == 0 {
             // A first step that waits for time counts from here.
             self.step_since = (0, Instant::now());

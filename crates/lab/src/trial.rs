@@ -110,6 +110,10 @@ pub struct Finished {
     pub all_ready: bool,
     /// Basic blocks that were reached, where they are hooked.
     pub covered: Vec<u32>,
+    /// Where it went on from.
+    pub from: Option<Point>,
+    /// What each part of it took, seconds.
+    pub parts: Vec<(&'static str, f64)>,
 }
 
 /// The trial's clock: real, and virtual at its factor.
@@ -226,6 +230,7 @@ pub fn run(
         }
     }
     let cpu_seconds = running.cell.cpu_seconds();
+    running.laps.push(("end", Instant::now()));
     // All processes are gone before the last events are read: nothing is written after that.
     let closed = running.cell.close();
     running.finish();
@@ -245,7 +250,44 @@ pub fn run(
         cpu_seconds,
         all_ready,
         covered,
+        from: spec.from.map(|frozen| frozen.point),
+        parts: parts(running.began, &running.laps),
     })
+}
+
+/// What each part took: from its beginning to the next one's, the last until now.
+fn parts(began: Instant, laps: &[(&'static str, Instant)]) -> Vec<(&'static str, f64)> {
+    let all: Vec<_> = std::iter::once(("begin", began))
+        .chain(laps.iter().copied())
+        .chain([("", Instant::now())])
+        .collect();
+    let took =
+        |pair: &[(&'static str, Instant)]| (pair[0].0, (pair[1].1 - pair[0].1).as_secs_f64());
+    all.windows(2).map(took).collect()
+}
+
+/// How long a cluster takes from `began` until every node serves, and how many megabytes its
+/// processes take then. It is ended afterwards.
+pub fn time_to_ready(
+    setup: &Setup,
+    spec: &TrialSpec<'_>,
+    began: Instant,
+    stop: &AtomicBool,
+) -> Result<(f64, f64), LabError> {
+    let mut ignore = |_: &temblor_model::event::Event| {};
+    let mut running = match spec.from {
+        Some(frozen) => frozen.fork(setup, spec, &mut ignore, stop)?,
+        None => cold(setup, spec, Hold::Nowhere, &mut ignore, stop)?,
+    };
+    if spec.from.is_none() {
+        boot(&mut running)?;
+        await_ready(&mut running, spec.limits.ready)?;
+    }
+    await_service(&mut running, spec.limits.ready)?;
+    let seconds = began.elapsed().as_secs_f64();
+    let megabytes = running.cell.memory_bytes() as f64 / 1e6;
+    running.cell.close()?;
+    Ok((seconds, megabytes))
 }
 
 /// A trial at its very beginning: a cell, a board, no process yet.

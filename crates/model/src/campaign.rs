@@ -34,6 +34,9 @@ pub struct CampaignSpec {
     /// How trials of the search begin.
     #[serde(default)]
     pub start: StartSpec,
+    /// Inject only after clients began to work.
+    #[serde(default)]
+    pub working: bool,
     /// Kinds of faults to inject: `throw`, `delay`, `crash`.
     pub faults: Vec<String>,
     /// Length of an injected delay, virtual milliseconds.
@@ -175,11 +178,31 @@ pub struct Summary {
     pub unconfirmed: u64,
     pub bugs: Vec<BugLine>,
     pub seconds: f64,
+    /// Of these, the search and what it confirmed, without clean runs.
+    #[serde(default)]
+    pub search_seconds: f64,
     /// Basic blocks reached in any trial, of all; only with coverage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covered: Option<(u64, u64)>,
+    /// How trials of the search began, and what they took.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<StartLine>,
     /// Ended by the user or the budget before all trials were run.
     pub interrupted: bool,
+}
+
+/// Trials of the search that began in one way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StartLine {
+    /// `cold`, or the point at which the cluster was frozen.
+    pub from: String,
+    pub trials: u64,
+    /// Of all of them together, as all that follows.
+    pub seconds: f64,
+    /// Processor time of nodes and clients.
+    pub cpu_seconds: f64,
+    /// Seconds in each part of a trial, in their order.
+    pub parts: Vec<(String, f64)>,
 }
 
 /// A bug in a summary.

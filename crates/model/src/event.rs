@@ -141,6 +141,19 @@ pub enum Stage {
     Stop,
 }
 
+impl Stage {
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Start => "start",
+            Stage::Workload => "workload",
+            Stage::Heal => "heal",
+            Stage::Recovery => "recovery",
+            Stage::Finale => "finale",
+            Stage::Stop => "stop",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -113,6 +113,9 @@ pub struct Reached {
     /// Fewest hits in a run that reached it: a fault at one of these is reached again.
     #[serde(default)]
     pub least: u32,
+    /// Of these, before clients began to work: the most in one run.
+    #[serde(default)]
+    pub early: u32,
     /// Runs in which it was reached.
     pub runs: u32,
 }

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use temblor_model::bug::{Bug, Verdict};
-use temblor_model::campaign::{CampaignEvent, CampaignSpec, EventSink, Summary, WarpSpec};
+use temblor_model::campaign::{
+    CampaignEvent, CampaignSpec, EventSink, StartLine, Summary, WarpSpec,
+};
 
 use crate::escape;
 pub use crate::progress::Paint;
@@ -343,6 +345,13 @@ pub fn summary_lines(summary: &Summary, paint: Paint) -> Vec<String> {
             summary.fired, summary.unreached, summary.unknown, summary.unconfirmed
         ),
     ];
+    let is_warm = |s: &StartLine| s.from != "cold";
+    if summary.starts.iter().any(is_warm) {
+        let starts: Vec<String> = (summary.starts.iter())
+            .map(|s| format!("{} {}", s.trials, escape::line(&s.from)))
+            .collect();
+        lines.push(format!("  began: {}", starts.join(" · ")));
+    }
     if let Some((covered, of)) = summary.covered {
         lines.push(format!("  {covered} of {of} basic blocks covered"));
     }

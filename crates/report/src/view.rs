@@ -438,6 +438,8 @@ fn counted(store: &Store, lines: &[TrialLine]) -> Summary {
         unreached: count(|o| !o.unreached.is_empty()),
         unknown: count(|o| o.verdict == Verdict::Unknown),
         seconds: lines.iter().map(|l| l.outcome.seconds).sum(),
+        search_seconds: 0.0,
+        starts: Vec::new(),
         interrupted: true,
         ..Summary::default()
     }

@@ -29,6 +29,7 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
         trials: args.trials,
         budget_s: 0,
         jobs: args.jobs.unwrap_or_else(campaign::default_jobs),
+        working: false,
         start: StartSpec::Snapshot,
         warp: WarpSpec::Auto,
         faults: vec!["throw".into(), "delay".into()],

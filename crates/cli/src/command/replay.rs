@@ -104,6 +104,7 @@ impl Wanted {
             trials: times,
             budget_s: 0,
             jobs: campaign::default_jobs().min(times.max(1) as u32),
+            working: false,
             start: StartSpec::Cold,
             warp,
             faults: vec!["throw".into(), "delay".into(), "crash".into()],

@@ -8,7 +8,7 @@ use temblor_model::campaign::CampaignSpec;
 use temblor_model::plan::Plan;
 
 use super::campaign;
-use crate::args::RunArgs;
+use crate::args::{During, RunArgs};
 use crate::exit::{BadInput, Exit};
 use crate::prepare::{self, Prepared};
 
@@ -37,6 +37,7 @@ fn spec(args: &RunArgs, prepared: &Prepared) -> anyhow::Result<CampaignSpec> {
         trials: args.trials,
         budget_s: args.budget.map_or(0, |b| b.ms.div_ceil(1000)),
         jobs: args.jobs.unwrap_or(0),
+        working: args.during == During::Workload,
         start: args.start.spec(),
         warp: args.warp.0,
         faults: args.faults.clone(),

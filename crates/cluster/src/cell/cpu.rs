@@ -1,4 +1,4 @@
-//! The processor time that the processes of a cell have used, read from outside.
+//! The processor time and memory that the processes of a cell use, read from outside.
 
 use std::fs;
 
@@ -6,16 +6,33 @@ use std::fs;
 pub fn seconds_below(pid: i32) -> f64 {
     // SAFETY: it takes a number and touches no memory.
     let ticks_per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as f64;
-    let mut ticks = 0;
+    let ticks = sum_below(pid, "stat", ticks_of);
+    ticks as f64 / ticks_per_second
+}
+
+/// Bytes used by a process and its descendants, each shared page by its share.
+pub fn memory_below(pid: i32) -> u64 {
+    sum_below(pid, "smaps_rollup", pss_of)
+}
+
+/// What a file of every process from `pid` down says, together.
+fn sum_below(pid: i32, file: &str, read: fn(&str) -> Option<u64>) -> u64 {
+    let mut sum = 0;
     let mut left = vec![pid];
     while let Some(pid) = left.pop() {
-        ticks += fs::read_to_string(format!("/proc/{pid}/stat"))
+        sum += fs::read_to_string(format!("/proc/{pid}/{file}"))
             .ok()
-            .and_then(|stat| ticks_of(&stat))
+            .and_then(|text| read(&text))
             .unwrap_or(0);
         left.extend(children(pid));
     }
-    ticks as f64 / ticks_per_second
+    sum
+}
+
+fn pss_of(rollup: &str) -> Option<u64> {
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 /// Its own time and that of the children it has waited for.

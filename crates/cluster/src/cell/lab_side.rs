@@ -172,6 +172,12 @@ impl Cell {
         cpu::seconds_below(self.init_pid)
     }
 
+    /// Memory of all processes in the cell; pages that they share with each other or with others
+    /// are counted by their share.
+    pub fn memory_bytes(&self) -> u64 {
+        cpu::memory_below(self.init_pid)
+    }
+
     /// Starts a process; its exit comes through `poll_exits` or `wait_exit`.
     pub fn start(&self, spec: ProcessSpec) -> Result<ProcId> {
         self.start_with_pid(spec).map(|(id, _)| id)

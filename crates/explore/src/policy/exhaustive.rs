@@ -155,17 +155,24 @@ fn spread(
     };
     let sampled = first == 0;
     if steady.is_empty() {
-        put(first, None, 1, sampled);
+        let skip: u32 = context.nodes.iter().map(|n| n.skip).sum();
+        put(first, None, skip + 1, sampled);
     }
     for (i, on_node) in context.nodes.iter().enumerate() {
         let node = Some(on_node.node.as_str());
         let is_first = i == chosen && !steady.is_empty();
         let hits = later_hits(on_node.hits);
         let round = if is_first { first } else { others };
-        put(round, node, 1, sampled && is_first && hits.is_empty());
+        let skip = on_node.skip;
+        put(
+            round,
+            node,
+            skip + 1,
+            sampled && is_first && hits.is_empty(),
+        );
         let round = if i == chosen { later } else { others_later };
         for (k, nth) in hits.into_iter().enumerate() {
-            put(round, node, nth, sampled && is_first && k == 0);
+            put(round, node, skip + nth, sampled && is_first && k == 0);
         }
     }
 }
@@ -284,6 +291,34 @@ mod tests {
             .filter(|(when, _)| matches!(when, Trigger::Hit { node: None, .. }));
         let sites: BTreeSet<&str> = open.map(|(when, _)| site(when)).collect();
         assert_eq!(sites, BTreeSet::from([Simulated::ROAMING]));
+    }
+
+    #[test]
+    fn hits_of_the_start_can_be_left_out() {
+        let target = Simulated::small();
+        let scope = Scope {
+            working: true,
+            ..target.scope(1)
+        };
+        let mut policy = Exhaustive::new(&scope);
+        let mut count = 0;
+        while let Some(plan) = policy.next() {
+            let Trigger::Hit {
+                site, node, nth, ..
+            } = &plan.steps[0].when
+            else {
+                panic!("{plan:?}")
+            };
+            let reached = target.baseline.reached.iter();
+            let early = reached
+                .filter(|r| target.catalog.sites[r.site as usize].name == *site)
+                .filter(|r| node.as_ref().is_none_or(|n| *n == r.node))
+                .map(|r| r.early)
+                .min();
+            assert!(early.is_some_and(|early| *nth > early), "{plan:?}");
+            count += 1;
+        }
+        assert!(count > 50);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod draw;
 mod exhaustive;
+mod pairs;
 mod random;
 mod replay;
 mod space;
@@ -17,6 +18,7 @@ use temblor_model::history::Baseline;
 use temblor_model::plan::Plan;
 
 pub use exhaustive::Exhaustive;
+pub use pairs::Pairs;
 pub use random::Random;
 pub use replay::Replay;
 
@@ -76,6 +78,8 @@ pub struct Scope<'a> {
     pub plan: Option<&'a Plan>,
     /// How often `replay` runs it.
     pub times: u64,
+    /// Only hits after clients began to work, none of the cluster's start.
+    pub working: bool,
 }
 
 /// Why there is no such policy.
@@ -98,6 +102,7 @@ const POLICIES: &[(&str, Build)] = &[
         Ok(Box::new(Replay::new(Plan::clean(), scope.times)))
     }),
     ("exhaustive", |scope| Ok(Box::new(Exhaustive::new(scope)))),
+    ("pairs", |scope| Ok(Box::new(Pairs::new(scope)))),
     ("random", |scope| Ok(Box::new(Random::new(scope)))),
     ("replay", |scope| {
         let plan = scope.plan.ok_or(PolicyError::NoPlan)?;
@@ -107,8 +112,11 @@ const POLICIES: &[(&str, Build)] = &[
 
 /// How many of a plan's first steps its policy gives to many plans: these steps need to run once,
 /// and each plan can go on from there.
-pub fn shared_steps(_name: &str, _plan: &Plan) -> usize {
-    0
+pub fn shared_steps(policy: &str, plan: &Plan) -> usize {
+    match policy {
+        "pairs" => Pairs::shared(plan),
+        _ => 0,
+    }
 }
 
 /// The names that [`build`] knows.

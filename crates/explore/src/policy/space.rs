@@ -26,6 +26,8 @@ pub struct Context {
 /// How one node reached a context.
 pub struct OnNode {
     pub node: String,
+    /// The hits before these are none of ours.
+    pub skip: u32,
     /// As many as every run had that reached it.
     pub hits: u32,
     /// Baselines that reached it there.
@@ -58,9 +60,14 @@ pub fn contexts(scope: &Scope<'_>) -> Vec<Context> {
     reached.sort_by(|a, b| (a.site, &a.stack, &a.node).cmp(&(b.site, &b.stack, &b.node)));
     let mut contexts: Vec<Context> = Vec::new();
     for r in reached {
+        let skip = if scope.working { r.early } else { 0 };
+        if skip > 0 && r.least <= skip {
+            continue;
+        }
         let on_node = OnNode {
             node: r.node.clone(),
-            hits: r.least.max(1),
+            skip,
+            hits: r.least.max(1) - skip,
             runs: r.runs,
             always: r.runs >= scope.baseline.runs,
         };

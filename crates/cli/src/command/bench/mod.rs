@@ -10,6 +10,7 @@ mod java;
 mod log_plot;
 mod overhead;
 mod startup;
+mod trials;
 
 use serde_json::json;
 
@@ -36,6 +37,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
     match &args.what {
         Some(BenchWhat::Analysis(args)) => return analysis::run(args),
         Some(BenchWhat::Overhead(args)) => return overhead::run(args),
+        Some(BenchWhat::Trials(args)) => return trials::run(args),
         None => {}
     }
     let target = prepare::prepare("trio", &Default::default(), false)?;

@@ -211,6 +211,7 @@ pub fn baseline() -> Baseline {
             stack: "5f2e9a01c44d7b36".into(),
             hits: 3,
             least: 3,
+            early: 1,
             runs: 2,
         }],
         ..Baseline::default()
@@ -241,6 +242,8 @@ pub fn summary(store: &str) -> Summary {
         bugs: vec![line(delay_bug(), "3 of 3"), line(crash_bug(), "2 of 3")],
         seconds: 96.4,
         covered: None,
+        search_seconds: 0.0,
+        starts: Vec::new(),
         interrupted: false,
     }
 }
