@@ -196,6 +196,9 @@ pub struct RunArgs {
     /// How trials of the search begin; confirmations always start cold.
     #[arg(long, value_enum, default_value_t = Start::Snapshot)]
     pub start: Start,
+    /// Put the agent into the clients, too; faults then strike them as well.
+    #[arg(long)]
+    pub hook_clients: bool,
     /// When faults may strike.
     #[arg(long, value_enum, default_value_t = During::All)]
     pub during: During,

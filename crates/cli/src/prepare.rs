@@ -129,6 +129,7 @@ impl Prepared {
                 crash: allows("crash"),
                 delay_ms: allows("delay").then_some(spec.delay_ms),
             },
+            hook_clients: spec.hook_clients,
             // Without a cache every JVM loads its classes itself.
             archives: archives.unwrap_or_default(),
         })

@@ -15,6 +15,14 @@ use crate::trial::Jvms;
 /// The first JDK that writes an archive of what it loaded when it ends.
 const FIRST_MAJOR: u32 = 13;
 
+/// An archive is mapped where it was made for. Elsewhere, which newer JDKs choose for the sake of
+/// security, every page of it has to be changed: time at every start, and memory that is not shared.
+const WHERE_IT_WAS: [&str; 3] = [
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:ArchiveRelocationMode=0",
+];
+
 /// The archives of a target.
 #[derive(Clone, Debug, Default)]
 pub struct Archives {
@@ -79,7 +87,9 @@ impl Archive {
             }
             Jvms::Training => Vec::new(),
             Jvms::Hooked | Jvms::Lasting | Jvms::Bare if path.exists() => {
-                vec![format!("-XX:SharedArchiveFile={}", path.display())]
+                let mut options = WHERE_IT_WAS.map(str::to_string).to_vec();
+                options.push(format!("-XX:SharedArchiveFile={}", path.display()));
+                options
             }
             Jvms::Hooked | Jvms::Lasting | Jvms::Bare => Vec::new(),
         }

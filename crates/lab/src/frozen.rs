@@ -118,7 +118,10 @@ pub fn freeze(
     let began = Instant::now();
     let spec = TrialSpec {
         recording: Recording::All,
-        jvms: Jvms::Lasting,
+        jvms: match point {
+            Point::Ready if setup.target.warms => Jvms::Lasting,
+            _ => Jvms::Hooked,
+        },
         from: None,
         dir: spec.dir.clone(),
         ..*spec
@@ -226,11 +229,10 @@ impl Frozen {
         let seen = self.seen_by(setup, spec.plan).ok_or_else(|| {
             LabError::Internal("a plan that asks for what lies before its snapshot".into())
         })?;
-        let nodes = setup.target.cast.node_names();
         let board = compile::board(
             spec.plan,
             &setup.catalog,
-            &nodes,
+            &setup.hooked(),
             spec.recording,
             match spec.recording {
                 Recording::All => Point::Ready.hold(),

@@ -273,6 +273,9 @@ impl<'a> Running<'a> {
         if self.jvms != Jvms::Lasting {
             jvm.extend(self.setup.target.workload.cold_jvm.clone());
         }
+        if self.setup.hook_clients && matches!(self.jvms, Jvms::Hooked | Jvms::Lasting) {
+            jvm.extend(self.setup.agent_options(self.board.path(), &client.name));
+        }
         let extra = Extra {
             jvm,
             env: self.clock.env(),
@@ -350,10 +353,14 @@ impl<'a> Running<'a> {
     }
 
     fn take_records(&mut self) {
-        let nodes = &self.nodes;
-        let records = self
-            .board
-            .drain(|name, _| nodes.iter().any(|n| n.name == name && n.process.is_none()));
+        let (nodes, clients) = (&self.nodes, &self.clients);
+        let gone = |name: &str| {
+            let node = nodes.iter().any(|n| n.name == name && n.process.is_none());
+            node || clients
+                .iter()
+                .any(|c| c.name == name && c.process.is_none())
+        };
+        let records = self.board.drain(|name, _| gone(name));
         for (node, record) in records {
             self.take_record(node, record);
         }

@@ -54,11 +54,18 @@ pub struct Setup {
     pub agent_library: PathBuf,
     pub warp_library: PathBuf,
     pub any_faults: AnyFaults,
+    /// The agent is in clients, too.
+    pub hook_clients: bool,
     /// Where classes that many JVMs load are kept ready to be mapped.
     pub archives: Archives,
 }
 
 impl Setup {
+    /// The processes that faults can be injected into.
+    pub fn hooked(&self) -> Vec<String> {
+        self.target.cast.hooked(self.hook_clients)
+    }
+
     /// The JVM option that loads the agent.
     pub fn agent_options(&self, board: &Path, node: &str) -> Vec<String> {
         vec![format!(
@@ -75,7 +82,7 @@ impl Setup {
 pub enum Jvms {
     /// Nodes have the agent.
     Hooked,
-    /// As `Hooked`; they will be frozen, and many trials go on with them.
+    /// As `Hooked`; they will be warmed and frozen, and many trials go on with them.
     Lasting,
     /// Nothing: to measure what the agent costs.
     Bare,
@@ -304,7 +311,7 @@ pub(crate) fn cold<'a>(
     let board = compile::board(
         spec.plan,
         &setup.catalog,
-        &nodes,
+        &setup.hooked(),
         spec.recording,
         hold,
         &setup.any_faults,

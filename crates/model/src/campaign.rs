@@ -46,6 +46,9 @@ pub struct CampaignSpec {
     /// Also the entries of the JDK's own I/O methods.
     #[serde(default)]
     pub jdk_sites: bool,
+    /// The agent is in clients, too: they can be hit like nodes, by their names.
+    #[serde(default)]
+    pub hook_clients: bool,
     /// Count the basic blocks that trials reach.
     #[serde(default)]
     pub coverage: bool,

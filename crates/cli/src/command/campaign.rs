@@ -23,7 +23,7 @@ pub fn create_store(
     spec: &CampaignSpec,
     prepared: &Prepared,
 ) -> anyhow::Result<Store> {
-    let nodes = prepared.target.cast.node_names();
+    let nodes = prepared.target.cast.hooked(spec.hook_clients);
     let bad = |e: LabError| BadInput(e.to_string());
     temblor_lab::check(spec, &prepared.catalog, &nodes).map_err(bad)?;
     let store = Store::create(root, spec, &stamp())?;

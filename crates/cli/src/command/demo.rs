@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use temblor_cluster::artifact;
 use temblor_cluster::target::Choice;
 use temblor_lab::Past;
 use temblor_model::campaign::{CampaignSpec, StartSpec, Summary, WarpSpec};
@@ -18,6 +19,7 @@ const DELAY_MS: u64 = 32_000;
 
 pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
     let prepared = prepare::prepare("trio", &Choice::default(), false)?;
+    get_criu();
     let spec = CampaignSpec {
         format: CampaignSpec::FORMAT,
         target: prepared.target.full_name(),
@@ -29,6 +31,7 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
         trials: args.trials,
         budget_s: 0,
         jobs: args.jobs.unwrap_or_else(campaign::default_jobs),
+        hook_clients: false,
         working: false,
         start: StartSpec::Snapshot,
         warp: WarpSpec::Auto,
@@ -47,6 +50,16 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
     let store = campaign::create_store(root, &spec, &prepared)?;
     let summary = campaign::run(&prepared, store, Past::default(), args.json, None)?;
     Ok(conclude(&summary, prepared.target.known.len()))
+}
+
+/// Gets what trials fork from, if it is not there. Without it the demo takes longer, no more.
+fn get_criu() {
+    if artifact::find_criu().is_err() {
+        eprintln!("temblor: fetching CRIU, so that trials need not start their clusters");
+        if let Err(error) = artifact::fetch_criu(&mut |_| {}) {
+            eprintln!("temblor: going on without it: {error}");
+        }
+    }
 }
 
 fn conclude(summary: &Summary, planted: usize) -> Exit {

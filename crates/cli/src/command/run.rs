@@ -37,6 +37,7 @@ fn spec(args: &RunArgs, prepared: &Prepared) -> anyhow::Result<CampaignSpec> {
         trials: args.trials,
         budget_s: args.budget.map_or(0, |b| b.ms.div_ceil(1000)),
         jobs: args.jobs.unwrap_or(0),
+        hook_clients: args.hook_clients,
         working: args.during == During::Workload,
         start: args.start.spec(),
         warp: args.warp.0,

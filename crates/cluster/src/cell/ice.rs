@@ -1,22 +1,49 @@
 //! Freezing the keeper with all its descendants into image files, and bringing them back: CRIU, run
 //! by init inside the cell, whose namespaces it shares with what it freezes.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use super::kernel;
 use super::message::{Clocks, IceOrder};
+use super::{init, kernel};
 
 const DUMP_LOG: &str = "dump.log";
 const RESTORE_LOG: &str = "restore.log";
 /// CRIU keeps what it learned of the kernel here, if this is a tmpfs; else it asks again each time.
 const RUN: &str = "/run";
 const KERNEL_FACTS: &str = "criu.kdat";
+/// Shorter than the lab waits, so that it hears what took so long.
+const CRIU_LIMIT: Duration = Duration::from_secs(25);
+/// How long all processes together may take to stop.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// After this long one of them waits for another that is stopped: a parent for its child that has
+/// yet to execute its program.
+const STOP_AGAIN: Duration = Duration::from_millis(200);
+const STOP_TURN: Duration = Duration::from_millis(1);
+/// CRIU complains of this where a container does not let it, and goes on.
+const HARMLESS: &str = "Can't setup RLIMIT_NOFILE";
 
-/// What both directions need. Nobody else is in the cell's network, so nothing needs to be locked
-/// out while connections are taken apart or put together.
+/// CRIU has one such image for each connection.
+const CONNECTION: &str = "tcp-stream-";
+/// While connections are put together, what one end sends may come before the other end is there.
+/// The kernel's answer, that there is none, must not arrive: what was sent is sent again.
+const LOCK_RESETS: &str = "table inet temblor-ice {
+  chain resets {
+    type filter hook input priority 0; policy accept;
+    tcp flags & rst == rst drop
+  }
+}
+";
+const UNLOCK_RESETS: &str = "delete table inet temblor-ice\n";
+
+/// What both directions need. Nobody else is in the cell's network, and those inside stand still
+/// when connections are taken apart: CRIU need not lock anybody out.
 const COMMON: [&str; 5] = [
     "--tcp-established",
     "--network-lock",
@@ -29,17 +56,18 @@ const COMMON: [&str; 5] = [
 pub fn freeze(order: IceOrder, keeper: i32) -> Result<IceOrder, String> {
     fs::create_dir_all(&order.images)
         .map_err(|error| format!("cannot make {}: {error}", order.images.display()))?;
-    // Stopped before CRIU looks at them one after the other, and by the same signal afterwards:
+    // Stopped before CRIU looks at them one after the other, and let go by a signal afterwards:
     // so it is known from when to when they stood still.
-    signal_all(keeper, libc::SIGSTOP);
+    let paused = stop_all(keeper)?;
     let order = IceOrder {
         keeper,
+        paused,
         stopped_ns: kernel::monotonic_ns(),
         ..order
     };
     let pid = keeper.to_string();
     let args = ["dump", "--tree", &pid, "--log-file", DUMP_LOG];
-    criu(&order, &args, DUMP_LOG).inspect_err(|_| signal_all(keeper, libc::SIGCONT))?;
+    criu(&order, &args, DUMP_LOG)?;
     let facts = Path::new(RUN).join(KERNEL_FACTS);
     // Without it a thaw takes a little longer.
     let _ = fs::copy(facts, order.images.join(KERNEL_FACTS));
@@ -57,7 +85,14 @@ pub fn thaw(order: &IceOrder) -> Result<Clocks, String> {
     let log = Path::new(RUN).join(RESTORE_LOG);
     let log = log.to_string_lossy();
     let args = ["restore", "--restore-detached", "--log-file", &log];
+    let connected = has_connections(&order.images);
+    if connected {
+        init::load_rules(LOCK_RESETS)?;
+    }
     criu(order, &args, &log)?;
+    if connected {
+        init::load_rules(UNLOCK_RESETS)?;
+    }
     let ahead_ns = ahead_ns(order.keeper)?;
     let clocks = Clocks {
         ahead_ns,
@@ -69,31 +104,115 @@ pub fn thaw(order: &IceOrder) -> Result<Clocks, String> {
         .open(page)
         .and_then(|mut page| page.write_all(&clocks.gap_ns.to_ne_bytes()));
     written.map_err(|error| format!("cannot write {}: {error}", page.display()))?;
-    signal_all(order.keeper, libc::SIGCONT);
+    let_go(order.keeper, &order.paused);
     Ok(clocks)
 }
 
-/// Signals every process of the cell but init and the keeper.
-fn signal_all(keeper: i32, signal: i32) {
+fn has_connections(images: &Path) -> bool {
+    let mut entries = fs::read_dir(images).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name().to_string_lossy().starts_with(CONNECTION))
+}
+
+/// Stops every process of the cell but init and the keeper; returns when no thread runs. Gives
+/// those that had been stopped before.
+fn stop_all(keeper: i32) -> Result<Vec<i32>, String> {
+    let paused: Vec<i32> = others(keeper).filter(|pid| is_paused(*pid)).collect();
+    let end = Instant::now() + STOP_LIMIT;
+    loop {
+        let Err(running) = stop_within(keeper, &paused, STOP_AGAIN) else {
+            return Ok(paused);
+        };
+        let_go(keeper, &paused);
+        if Instant::now() > end {
+            return Err(format!("process {running} inside does not stop"));
+        }
+        thread::sleep(STOP_TURN);
+    }
+}
+
+/// Gives one that still runs when the time is up.
+fn stop_within(keeper: i32, paused: &[i32], limit: Duration) -> Result<(), i32> {
+    let end = Instant::now() + limit;
+    // A second signal would stay pending, and CRIU would stumble over it.
+    let mut told: HashSet<i32> = paused.iter().copied().collect();
+    let mut quiet_turns = 0;
+    loop {
+        let mut running = None;
+        for pid in others(keeper).filter(|pid| !is_stopped(*pid)) {
+            running = Some(pid);
+            if told.insert(pid) {
+                // It may be gone by now.
+                let _ = kernel::signal(pid, libc::SIGSTOP);
+            }
+        }
+        match running {
+            Some(pid) if Instant::now() > end => return Err(pid),
+            Some(_) => {
+                quiet_turns = 0;
+                thread::sleep(STOP_TURN);
+            }
+            // The last thing that one did may have been to start another, unseen in this turn.
+            None if quiet_turns == 0 => quiet_turns += 1,
+            None => return Ok(()),
+        }
+    }
+}
+
+fn let_go(keeper: i32, paused: &[i32]) {
+    for pid in others(keeper).filter(|pid| !paused.contains(pid)) {
+        // It may be gone by now.
+        let _ = kernel::signal(pid, libc::SIGCONT);
+    }
+}
+
+/// Every process of the cell but init and the keeper.
+fn others(keeper: i32) -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    for pid in pids.filter(|pid| *pid > 1 && *pid != keeper) {
-        // It may be gone by now.
-        let _ = kernel::signal(pid, signal);
-    }
+    pids.filter(move |pid| *pid > 1 && *pid != keeper)
+}
+
+/// Whether no thread of it runs any more.
+fn is_stopped(pid: i32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    let mut states = (threads.into_iter().flatten().flatten())
+        .filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
+    states.all(|status| matches!(state_of(&status), Some('T' | 'Z' | 'X')))
+}
+
+/// Whether somebody has stopped it, or just told it to.
+fn is_paused(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    state_of(&status) == Some('T') || awaits(&status, libc::SIGSTOP)
+}
+
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let value = status.lines().find_map(|line| line.strip_prefix(name));
+    value.map(|value| value.trim_start_matches(':').trim())
+}
+
+fn state_of(status: &str) -> Option<char> {
+    field(status, "State")?.chars().next()
+}
+
+/// Whether a signal to the process has yet to arrive.
+fn awaits(status: &str, signal: i32) -> bool {
+    let pending = field(status, "ShdPnd").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    pending.is_some_and(|bits| bits & (1 << (signal - 1)) != 0)
 }
 
 fn criu(order: &IceOrder, args: &[&str], log: &str) -> Result<(), String> {
     let (program, before) = order.criu.split_first().ok_or("no CRIU is given")?;
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(before)
         .args(args)
         .arg("--images-dir")
         .arg(&order.images)
-        .args(COMMON)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("{program}: {error}"))?;
+        .args(COMMON);
+    let what = format!("criu {}", args[0]);
+    let output = run_within(&mut command, CRIU_LIMIT)
+        .map_err(|reason| format!("{what} ({program}): {reason}"))?;
     if output.status.success() {
         return Ok(());
     }
@@ -102,15 +221,37 @@ fn criu(order: &IceOrder, args: &[&str], log: &str) -> Result<(), String> {
     let errors: Vec<&str> = told
         .lines()
         .chain(printed.lines())
-        .filter(|line| line.contains("Error"))
+        .filter(|line| line.contains("Error") && !line.contains(HARMLESS))
         .take(4)
         .collect();
     Err(format!(
-        "criu {} ended with {}: {}",
-        args[0],
+        "{what} ended with {}: {}",
         output.status,
         errors.join("; ")
     ))
+}
+
+/// Runs to the end, or ends it.
+fn run_within(command: &mut Command, limit: Duration) -> Result<Output, String> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let ended = kernel::open_pidfd(child.id() as i32)
+        .and_then(|pid| kernel::readable(&[pid.as_raw_fd()], Some(limit)));
+    match ended {
+        Ok(ready) if ready[0] => child.wait_with_output().map_err(|error| error.to_string()),
+        other => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(match other {
+                Ok(_) => format!("not done within {} ms", limit.as_millis()),
+                Err(error) => error.to_string(),
+            })
+        }
+    }
 }
 
 /// From the process's time namespace: `monotonic SECONDS NANOSECONDS`.
@@ -138,5 +279,26 @@ mod tests {
         assert_eq!(offset_of(text), Some(-4_750_000_000));
         assert_eq!(offset_of("boottime 1 1"), None);
         assert_eq!(offset_of("monotonic x 1"), None);
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended() {
+        let mut hangs = Command::new("/bin/sleep");
+        let reason = run_within(hangs.arg("1000"), Duration::from_millis(20)).unwrap_err();
+        assert_eq!(reason, "not done within 20 ms");
+        let mut says = Command::new("/bin/sh");
+        let says = says.args(["-c", "echo why >&2; exit 3"]);
+        let output = run_within(says, Duration::from_secs(60)).unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(output.stderr, b"why\n");
+    }
+
+    #[test]
+    fn a_stop_on_its_way_counts() {
+        let status = "Name:\tjava\nState:\tS (sleeping)\nShdPnd:\t0000000000040000\n";
+        assert_eq!(state_of(status), Some('S'));
+        assert!(awaits(status, libc::SIGSTOP));
+        assert!(!awaits(status, libc::SIGCONT));
+        assert!(!awaits("State:\tT (stopped)\n", libc::SIGSTOP));
     }
 }

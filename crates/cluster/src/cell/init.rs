@@ -261,7 +261,7 @@ pub fn nft_program() -> Option<&'static str> {
 }
 
 /// Runs `nft -f -` in this network namespace; what it printed.
-fn load_rules(script: &str) -> Result<String, String> {
+pub(super) fn load_rules(script: &str) -> Result<String, String> {
     let missing = "`nft` is not installed; get it with `apt-get install nftables`";
     let program = nft_program().ok_or(missing)?;
     let run = || -> io::Result<std::process::Output> {

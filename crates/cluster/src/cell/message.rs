@@ -141,6 +141,9 @@ pub struct IceOrder {
     pub clock_page: PathBuf,
     /// The keeper's process id inside; known when it is frozen.
     pub keeper: i32,
+    /// Those that stay stopped when they are thawed, because somebody had stopped them; known
+    /// when they are frozen.
+    pub paused: Vec<i32>,
     /// When the processes were stopped, by their monotonic clock; known when they are frozen.
     pub stopped_ns: i64,
 }

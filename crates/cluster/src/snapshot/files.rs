@@ -99,15 +99,11 @@ fn copy_bytes(from: &mut File, to: &mut File, count: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The bytes of all files below a folder.
-pub fn bytes_below(dir: &Path) -> u64 {
+/// The files in a folder with their sizes.
+pub fn sizes_in(dir: &Path) -> Vec<(PathBuf, u64)> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let size = |entry: fs::DirEntry| match entry.metadata() {
-        Ok(facts) if facts.is_dir() => bytes_below(&entry.path()),
-        Ok(facts) => facts.len(),
-        Err(_) => 0,
-    };
-    entries.map(size).sum()
+    let size = |entry: fs::DirEntry| Some((entry.path(), entry.metadata().ok()?.len()));
+    entries.filter_map(size).collect()
 }
 
 /// What is free where a folder is.

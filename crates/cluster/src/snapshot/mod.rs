@@ -17,6 +17,8 @@ use crate::cell::{Cell, CellError, CellSpec, Clocks, IceOrder};
 /// Where memory-backed files are.
 const MEMORY: &str = "/dev/shm";
 const OWNER_FILE: &str = "owner.lock";
+/// Held by whoever makes a place.
+const MAKER_FILE: &str = "maker.lock";
 /// Images take this much at the most, by default: a quarter of the machine's memory.
 const MEMORY_SHARE: u64 = 4;
 
@@ -31,6 +33,15 @@ pub enum SnapshotError {
         path: PathBuf,
         source: io::Error,
     },
+    #[error(
+        "the image {} has {found} bytes, and had {bytes} when it was frozen",
+        path.display()
+    )]
+    Image {
+        path: PathBuf,
+        bytes: u64,
+        found: u64,
+    },
 }
 
 /// A frozen cell.
@@ -40,7 +51,8 @@ pub struct Snapshot {
     dir: PathBuf,
     order: IceOrder,
     next_process: u64,
-    bytes: u64,
+    /// The images with their sizes.
+    images: Vec<(PathBuf, u64)>,
 }
 
 impl Snapshot {
@@ -57,23 +69,26 @@ impl Snapshot {
             images: images.to_path_buf(),
             clock_page: clock_page.to_path_buf(),
             keeper: 0,
+            paused: Vec::new(),
             stopped_ns: 0,
         };
         let frozen = cell.freeze(order);
         let next_process = cell.next_number();
-        cell.close()?;
-        let order = frozen.inspect_err(|_| drop(fs::remove_dir_all(images)))?;
+        let closed = cell.close();
+        let order = frozen
+            .and_then(|order| closed.map(|()| order))
+            .inspect_err(|_| drop(fs::remove_dir_all(images)))?;
         Ok(Snapshot {
             dir: cell.dir().to_path_buf(),
             order,
             next_process,
-            bytes: files::bytes_below(images),
+            images: files::sizes_in(images),
         })
     }
 
     /// The size of its images.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.images.iter().map(|(_, bytes)| bytes).sum()
     }
 
     /// The frozen files.
@@ -93,12 +108,33 @@ impl Snapshot {
     /// A new cell with the processes as they were, and what became of their clocks. `dir` has a
     /// copy of the files.
     pub fn thaw(&self, dir: &Path) -> Result<(Cell, Clocks), SnapshotError> {
+        self.check()?;
         let cell = Cell::open(CellSpec {
             thaws_at: Some(self.dir.clone()),
             ..CellSpec::new(dir)
         })?;
         let clocks = cell.thaw(self.order.clone(), self.next_process)?;
         Ok((cell, clocks))
+    }
+
+    /// What CRIU could only name in riddles, or would wait for without end.
+    fn check(&self) -> Result<(), SnapshotError> {
+        let facts = |what, path: &Path| {
+            let path = path.to_path_buf();
+            fs::metadata(&path).map_err(|source| SnapshotError::Files { what, path, source })
+        };
+        facts("find the frozen folder", &self.dir)?;
+        for (path, bytes) in &self.images {
+            let found = facts("find the image", path)?.len();
+            if found != *bytes {
+                return Err(SnapshotError::Image {
+                    path: path.clone(),
+                    bytes: *bytes,
+                    found,
+                });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -121,7 +157,7 @@ pub struct ImagePlace {
 }
 
 impl ImagePlace {
-    /// In memory where the machine has such a place, else in `otherwise`.
+    /// In memory where the machine has such a place, else in `otherwise`, which is for nothing else.
     pub fn make(otherwise: &Path) -> Result<ImagePlace, SnapshotError> {
         let in_memory = Path::new(MEMORY).is_dir();
         let base = match in_memory {
@@ -133,6 +169,7 @@ impl ImagePlace {
             move |source| SnapshotError::Files { what, path, source }
         };
         fs::create_dir_all(&base).map_err(failed("make", &base))?;
+        let _maker = locked(&base.join(MAKER_FILE))?;
         remove_orphans(&base);
         for number in 0.. {
             let dir = base.join(format!("{}-{number}", std::process::id()));
@@ -140,13 +177,10 @@ impl ImagePlace {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => {
                     made.map_err(failed("make", &dir))?;
-                    let owner = dir.join(OWNER_FILE);
-                    let file = File::create(&owner).map_err(failed("write", &owner))?;
-                    file.lock().map_err(failed("lock", &owner))?;
                     return Ok(ImagePlace {
+                        _owner: locked(&dir.join(OWNER_FILE))?,
                         dir,
                         in_memory,
-                        _owner: file,
                     });
                 }
             }
@@ -177,14 +211,27 @@ impl Drop for ImagePlace {
     }
 }
 
-/// Removes the places whose owners were killed.
+/// A file that belongs to this process as long as it is open.
+fn locked(path: &Path) -> Result<File, SnapshotError> {
+    let failed = |what| {
+        let path = path.to_path_buf();
+        move |source| SnapshotError::Files { what, path, source }
+    };
+    let file = File::create(path).map_err(failed("write"))?;
+    file.lock().map_err(failed("lock"))?;
+    Ok(file)
+}
+
+/// Removes the places whose owners were killed. Nobody makes one meanwhile: one without an owner
+/// will never have one.
 fn remove_orphans(base: &Path) {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
-    for dir in entries.map(|entry| entry.path()) {
-        let Ok(owner) = File::open(dir.join(OWNER_FILE)) else {
-            continue;
+    for dir in entries.map(|entry| entry.path()).filter(|dir| dir.is_dir()) {
+        let is_orphan = match File::open(dir.join(OWNER_FILE)) {
+            Ok(owner) => owner.try_lock().is_ok(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
-        if owner.try_lock().is_ok() {
+        if is_orphan {
             let _ = fs::remove_dir_all(&dir);
         }
     }

@@ -63,6 +63,15 @@ impl Cast {
         self.nodes.iter().map(|node| node.name.clone()).collect()
     }
 
+    /// The names of all that the agent is in: nodes, and clients where they are hooked.
+    pub fn hooked(&self, clients: bool) -> Vec<String> {
+        let mut names = self.node_names();
+        if clients {
+            names.extend(self.clients.iter().map(|c| c.name.clone()));
+        }
+        names
+    }
+
     /// The placeholders of a node whose folder is `dir`.
     pub fn node_facts(
         &self,

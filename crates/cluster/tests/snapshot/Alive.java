@@ -12,18 +12,26 @@ import java.util.concurrent.locks.LockSupport;
  * Shows that it lives: each of its parts counts into a file of its own, from 1 on. Whatever does
  * not come as expected ends it.
  *
- * `serve PORT` and `ask PORT` are two ends of one connection that is always full of lines; `all PORT`
- * is both, with a timer and threads that wait in different ways.
+ * `serve PORT COUNT` and `ask PORT COUNT` are the ends of connections that are always full of lines;
+ * `all PORT` is both, with a timer and threads that wait in different ways.
  */
 public class Alive {
     public static void main(String[] args) throws Exception {
         int port = Integer.parseInt(args[1]);
         switch (args[0]) {
             case "serve":
-                serve(new ServerSocket(port, 1, InetAddress.getLoopbackAddress()));
+                for (int i = 0; i < Integer.parseInt(args[2]); i++) {
+                    ServerSocket listener = listen(port + i);
+                    String name = "served" + i;
+                    start(name, () -> serve(listener, name));
+                }
                 break;
             case "ask":
-                ask(port);
+                for (int i = 0; i < Integer.parseInt(args[2]); i++) {
+                    Socket socket = new Socket(InetAddress.getLoopbackAddress(), port + i);
+                    String name = "answered" + i;
+                    start(name, () -> ask(socket, name));
+                }
                 break;
             default:
                 all(port);
@@ -49,9 +57,13 @@ public class Alive {
         return new PrintWriter(new java.io.FileOutputStream(name), true);
     }
 
+    static ServerSocket listen(int port) throws Exception {
+        return new ServerSocket(port, 1, InetAddress.getLoopbackAddress());
+    }
+
     /** Reads slowly, so that lines pile up on the way, and sends each back. */
-    static void serve(ServerSocket listener) throws Exception {
-        PrintWriter log = file("served");
+    static void serve(ServerSocket listener, String name) throws Exception {
+        PrintWriter log = file(name);
         Socket socket = listener.accept();
         BufferedReader in = new BufferedReader(new InputStreamReader(socket.getInputStream()));
         PrintWriter out = new PrintWriter(socket.getOutputStream(), true);
@@ -64,8 +76,7 @@ public class Alive {
     }
 
     /** Sends ahead as much as fits in, and reads the answers. */
-    static void ask(int port) throws Exception {
-        Socket socket = new Socket(InetAddress.getLoopbackAddress(), port);
+    static void ask(Socket socket, String name) throws Exception {
         start("sender", () -> {
             PrintWriter out = new PrintWriter(socket.getOutputStream(), true);
             for (long n = 1; ; n++) {
@@ -75,7 +86,7 @@ public class Alive {
                 }
             }
         });
-        PrintWriter log = file("answered");
+        PrintWriter log = file(name);
         BufferedReader in = new BufferedReader(new InputStreamReader(socket.getInputStream()));
         for (long n = 1; ; n++) {
             expect(n, in.readLine());
@@ -90,9 +101,10 @@ public class Alive {
     }
 
     static void all(int port) throws Exception {
-        ServerSocket listener = new ServerSocket(port, 1, InetAddress.getLoopbackAddress());
-        start("server", () -> serve(listener));
-        start("asker", () -> ask(port));
+        ServerSocket listener = listen(port);
+        Socket socket = new Socket(InetAddress.getLoopbackAddress(), port);
+        start("server", () -> serve(listener, "served"));
+        start("asker", () -> ask(socket, "answered"));
         PrintWriter ticks = file("ticked");
         new Timer("ticker").scheduleAtFixedRate(new TimerTask() {
             long n;

@@ -32,8 +32,8 @@ pub fn criu() -> Vec<String> {
             "only root can freeze processes: run these tests as root, after \
              `temblor targets fetch criu`"
         );
-        let criu = artifact::find_criu()
-            .unwrap_or_else(|error| panic!("{error}: `temblor targets fetch criu` gets it"));
+        // The error names `temblor targets fetch criu`.
+        let criu = artifact::find_criu().unwrap_or_else(|error| panic!("{error}"));
         criu.argv().to_vec()
     };
     FOUND.get_or_init(find).clone()

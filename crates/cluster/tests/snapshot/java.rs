@@ -8,9 +8,11 @@ use std::thread;
 use temblor_cluster::artifact::{self, JdkUse};
 use temblor_cluster::cell::{Cell, ProcessSpec};
 
-use crate::bench::{Frozen, counted, open, read, spec, wait_for_count};
+use crate::bench::{Frozen, counted, open, read, spec, wait_for_count, wait_until};
 
 const PORT: &str = "4711";
+/// So many that at some of them there is always something to send at the freeze.
+const CONNECTIONS: usize = 40;
 /// As many at once as keep the machine busy.
 const AT_ONCE: usize = 2;
 
@@ -85,17 +87,23 @@ fn goes_on(frozen: &Frozen, names: &[&str], what: &str) {
 fn connections_survive_with_all_that_is_on_its_way() {
     let bench = open();
     let home = home_of_17();
-    let names = ["served", "answered"];
+    let files = |name: &str| (0..CONNECTIONS).map(move |i| format!("{name}{i}"));
+    let files = [files("served"), files("answered")].map(Iterator::collect::<Vec<_>>);
+    let [served, answered] = &files;
     for role in ["serve", "ask"] {
         let options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
-        let jvm = java(&bench.cell, &home, "jvm", &options, &["Alive", role, PORT]);
+        let args = ["Alive", role, PORT, &CONNECTIONS.to_string()];
+        let jvm = java(&bench.cell, &home, "jvm", &options, &args);
         bench.cell.start(jvm).unwrap();
-        if role == "serve" {
-            // Its file is made when it listens.
-            crate::wait_until("the server", || bench.cell.dir().join("served").exists());
-        }
+        // Made when it listens.
+        wait_until("the server", || {
+            served
+                .iter()
+                .all(|name| bench.cell.dir().join(name).exists())
+        });
     }
-    wait_for_all(&bench.cell, &names, &[50, 50], "before");
+    let names: Vec<&str> = served.iter().chain(answered).map(String::as_str).collect();
+    wait_for_all(&bench.cell, &names, &vec![50; names.len()], "before");
     let frozen = bench.freeze();
     thread::scope(|scope| {
         for _ in 0..2 {

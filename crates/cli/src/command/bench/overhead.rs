@@ -41,6 +41,7 @@ pub fn run(args: &OverheadArgs) -> anyhow::Result<Exit> {
         plan: Plan::clean(),
         delay_ms: 0,
         jdk_sites: false,
+        hook_clients: false,
         signature: None,
         baseline: None,
         catalog_hash: None,

@@ -123,6 +123,7 @@ fn spec(args: &TrialsArgs, prepared: &Prepared, start: StartSpec, trials: u64) -
         plan: Plan::clean(),
         delay_ms: 0,
         jdk_sites: false,
+        hook_clients: false,
         signature: None,
         baseline: None,
         catalog_hash: None,
