@@ -21,9 +21,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use temblor_model::bug::{Judgement, Symptom};
-use temblor_model::event::{Stage, What};
+use temblor_model::event::{Event, Stage, What};
 use temblor_model::history::{Baseline, History};
 use temblor_model::op::OpEvent;
+use temblor_model::plan::Fault;
 
 use super::{Checker, conclude};
 use crate::effects::{Effects, awaited, stage_us};
@@ -172,13 +173,19 @@ impl<'a> Trial<'a> {
     }
 
     fn client_end(&self, name: &str) -> Option<ClientEnd> {
+        let crashed = |event: &Event| match &event.what {
+            What::Fired { node, fault, .. } => node == name && *fault == Fault::Crash.to_string(),
+            _ => false,
+        };
+        let ours = self.history.events.iter().any(crashed);
         self.history
             .events
             .iter()
             .find_map(|event| match &event.what {
                 What::ClientExited { client, code, .. } if client == name => Some(ClientEnd {
                     at_us: event.at_us,
-                    clean: *code == Some(0),
+                    // A client that the plan itself has killed did nothing wrong.
+                    clean: ours || *code == Some(0),
                 }),
                 _ => None,
             })

@@ -263,6 +263,8 @@ fn a_client_that_breaks_is_unknown_unless_the_fault_explains_it() {
         &format!("{THROW}{ok} 2000 client c2 exit 1\n{}", done()),
         &["pass"],
     );
+    let killed = "up\n 1900 fired c2 main crash\n 2000 client c2 signal 9\n";
+    check(&format!("{killed}{ok}{}", done()), &["pass"]);
     check("up\n 9000 stage stop", &["unknown"]);
 }
 
