@@ -270,6 +270,8 @@ impl Frozen {
             running.relay(event.clone());
         }
         running.step_since = (fired as u32, Instant::now());
+        let text = format!("goes on from the snapshot `{}`", self.point);
+        running.notice("lab", text);
         Ok(running)
     }
 }

@@ -82,7 +82,9 @@ impl Snapshots {
             return Ok(None);
         }
         let mut points = Vec::new();
-        if shared > 0 {
+        // What the lab itself did to network and processes is not in the images.
+        let by_lab = |s: &Step| s.fault.is_lab();
+        if shared > 0 && !spec.plan.steps[..shared].iter().any(by_lab) {
             points.push((Point::After(shared as u32), &spec.plan.steps[..shared]));
         }
         points.extend([(Point::Ready, &[][..]), (Point::Booted, &[][..])]);

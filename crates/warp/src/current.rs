@@ -41,7 +41,7 @@ pub fn clock() -> Option<Clock> {
 /// What the lab has written to the trial's page: it may freeze all processes and let them go on
 /// later, and for them no time has passed.
 #[inline]
-fn gap() -> i64 {
+pub fn gap() -> i64 {
     // SAFETY: the pointer is to our own static or to a page that stays mapped.
     unsafe { &*GAP.load(Ordering::Relaxed) }.load(Ordering::Relaxed)
 }

@@ -42,15 +42,13 @@ const LOCK_RESETS: &str = "table inet temblor-ice {
 ";
 const UNLOCK_RESETS: &str = "delete table inet temblor-ice\n";
 
-/// What both directions need. Nobody else is in the cell's network, and those inside stand still
-/// when connections are taken apart: CRIU need not lock anybody out.
-const COMMON: [&str; 5] = [
-    "--tcp-established",
-    "--network-lock",
-    "skip",
-    "--file-locks",
-    "--ext-unix-sk",
-];
+/// What both directions need.
+const COMMON: [&str; 3] = ["--tcp-established", "--file-locks", "--ext-unix-sk"];
+/// Connections are taken apart one end after the other: what moves on in between, an
+/// acknowledgement that was held back or what had waited for it, would be lost.
+const LOCK_AT_DUMP: [&str; 2] = ["--network-lock", "nftables"];
+/// A new network has no locks to undo.
+const LOCK_AT_RESTORE: [&str; 2] = ["--network-lock", "skip"];
 
 /// Freezes; the processes are gone when it returns. Gives the order that thaws them.
 pub fn freeze(order: IceOrder, keeper: i32) -> Result<IceOrder, String> {
@@ -67,7 +65,7 @@ pub fn freeze(order: IceOrder, keeper: i32) -> Result<IceOrder, String> {
     };
     let pid = keeper.to_string();
     let args = ["dump", "--tree", &pid, "--log-file", DUMP_LOG];
-    criu(&order, &args, DUMP_LOG)?;
+    criu(&order, &[&args[..], &LOCK_AT_DUMP].concat(), DUMP_LOG)?;
     let facts = Path::new(RUN).join(KERNEL_FACTS);
     // Without it a thaw takes a little longer.
     let _ = fs::copy(facts, order.images.join(KERNEL_FACTS));
@@ -89,7 +87,7 @@ pub fn thaw(order: &IceOrder) -> Result<Clocks, String> {
     if connected {
         init::load_rules(LOCK_RESETS)?;
     }
-    criu(order, &args, &log)?;
+    criu(order, &[&args[..], &LOCK_AT_RESTORE].concat(), &log)?;
     if connected {
         init::load_rules(UNLOCK_RESETS)?;
     }

@@ -85,6 +85,8 @@ fn serve_or_say(furniture: Furniture<'_>, control: UnixStream) -> io::Result<()>
             },
             ToCell::Freeze { request, order } => {
                 let frozen = match keeper.take() {
+                    // Its clocks and folder are no longer what images would say of them.
+                    Some(_) if furniture.thaws_at.is_some() => Err("it was thawed itself".into()),
                     Some(keeper) => keeper.leave().and_then(|pid| ice::freeze(order, pid)),
                     None => Err("it is frozen already".into()),
                 };

@@ -232,10 +232,22 @@ fn processes() -> Vec<String> {
         .collect()
 }
 
+fn processes_in(namespace: &Path) -> impl Iterator<Item = String> {
+    let lives_there = move |pid: &String| namespace_of(pid).is_some_and(|own| own == namespace);
+    processes().into_iter().filter(lives_there)
+}
+
 /// How many processes live in a pid namespace.
 pub fn population(namespace: &Path) -> usize {
-    let lives_there = |pid: &String| namespace_of(pid).is_some_and(|own| own == namespace);
-    processes().into_iter().filter(lives_there).count()
+    processes_in(namespace).count()
+}
+
+/// How many of them are stopped.
+pub fn stopped(namespace: &Path) -> usize {
+    let status = |pid: &String| read(Path::new(&format!("/proc/{pid}/status")));
+    processes_in(namespace)
+        .filter(|pid| status(pid).contains("State:\tT"))
+        .count()
 }
 
 /// Processes of this machine that have a path in their command line.

@@ -8,7 +8,7 @@ use std::thread;
 use temblor_cluster::artifact::{self, JdkUse};
 use temblor_cluster::cell::{Cell, ProcessSpec};
 
-use crate::bench::{Frozen, counted, open, read, spec, wait_for_count, wait_until};
+use crate::bench::{Frozen, counted, open, read, spec, wait_until};
 
 const PORT: &str = "4711";
 /// So many that at some of them there is always something to send at the freeze.
@@ -22,7 +22,8 @@ pub fn classes() -> &'static Path {
     CLASSES.get_or_init(|| {
         let jdk = artifact::find_jdk_for(17, JdkUse::Compile).unwrap_or_else(|e| panic!("{e}"));
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshot");
-        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("snapshot-classes");
+        let name = format!("java-snapshot-{}", std::process::id());
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let done = Command::new(jdk.javac().unwrap())
             .args(["--release", "8", "-Xlint:-options", "-d"])
             .arg(&out)
@@ -60,17 +61,12 @@ fn counts(dir: &Path, names: &[&str]) -> Vec<u64> {
 /// Waits until all have gone on; whoever ended says why.
 fn wait_for_all(cell: &Cell, names: &[&str], from: &[u64], what: &str) {
     for (name, from) in names.iter().zip(from) {
-        let gone = || {
+        wait_until(&format!("10 more lines in {name}, {what}"), || {
             let exits = cell.poll_exits();
-            assert!(
-                exits.is_empty(),
-                "{what}: {exits:?} {}",
-                read(&cell.dir().join("jvm.log"))
-            );
-        };
-        gone();
-        wait_for_count(cell.dir(), name, from + 10);
-        gone();
+            let said = || read(&cell.dir().join("jvm.log"));
+            assert!(exits.is_empty(), "{what}: {exits:?} {}", said());
+            counted(cell.dir(), name) >= from + 10
+        });
     }
 }
 
@@ -87,9 +83,10 @@ fn goes_on(frozen: &Frozen, names: &[&str], what: &str) {
 fn connections_survive_with_all_that_is_on_its_way() {
     let bench = open();
     let home = home_of_17();
-    let files = |name: &str| (0..CONNECTIONS).map(move |i| format!("{name}{i}"));
-    let files = [files("served"), files("answered")].map(Iterator::collect::<Vec<_>>);
-    let [served, answered] = &files;
+    let [served, answered] = ["served", "answered"].map(|name| {
+        let files = (0..CONNECTIONS).map(|i| format!("{name}{i}"));
+        files.collect::<Vec<_>>()
+    });
     for role in ["serve", "ask"] {
         let options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
         let args = ["Alive", role, PORT, &CONNECTIONS.to_string()];
@@ -102,7 +99,7 @@ fn connections_survive_with_all_that_is_on_its_way() {
                 .all(|name| bench.cell.dir().join(name).exists())
         });
     }
-    let names: Vec<&str> = served.iter().chain(answered).map(String::as_str).collect();
+    let names: Vec<&str> = served.iter().chain(&answered).map(String::as_str).collect();
     wait_for_all(&bench.cell, &names, &vec![50; names.len()], "before");
     let frozen = bench.freeze();
     thread::scope(|scope| {

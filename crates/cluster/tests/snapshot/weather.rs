@@ -12,14 +12,17 @@ use temblor_cluster::snapshot::SnapshotError;
 
 use crate::bench::{
     Bench, COUNTER, Frozen, content, counted, criu, marked, mounts, namespace, namespace_of, open,
-    open_in, population, read, shell, spec, take, wait_for_count, wait_until,
+    open_in, population, read, shell, spec, stopped, take, wait_for_count, wait_until,
 };
 use crate::places::{LAB, Lab, wait_to_be_killed};
 
-/// CRIU with a file made just before it does one of its works.
-fn announced(work: &str, file: &Path) -> Vec<String> {
-    let file = file.display();
-    let script = format!("case \"$*\" in *\" {work} \"*) echo >{file};; esac; exec \"$@\"");
+/// CRIU that announces one of its works by a file and waits for another file before it begins.
+fn announced(work: &str, home: &Path) -> Vec<String> {
+    let script = format!(
+        "case \"$*\" in *\" {work} \"*) cd {}; echo >begun; \
+         while [ ! -e go ]; do sleep 0.01; done;; esac; exec \"$@\"",
+        home.display()
+    );
     let mut words = ["/bin/sh", "-c", &script, "criu"]
         .map(String::from)
         .to_vec();
@@ -31,7 +34,7 @@ fn announced(work: &str, file: &Path) -> Vec<String> {
 fn freeze_and_fork(order: &str) -> ! {
     let (work, home) = order.split_once(' ').unwrap();
     let home = Path::new(home);
-    let words = announced(work, &home.join("begun"));
+    let words = announced(work, home);
     let cell = open_in(home);
     shell(&cell, "counter", COUNTER);
     wait_for_count(cell.dir(), "numbers", 5);
@@ -42,22 +45,27 @@ fn freeze_and_fork(order: &str) -> ! {
     wait_to_be_killed();
 }
 
-/// Kills labs at different times after CRIU has begun a work.
+/// Kills labs before CRIU does one of its works, and at different times after it has begun.
 fn kill_in_the_middle_of(work: &str, test: &str) {
     let mounted = mounts();
     let own = namespace_of("self").unwrap();
-    for after_ms in [0, 15, 40, 100] {
+    for after_ms in [None, Some(0), Some(15), Some(40), Some(100)] {
         let home = tempfile::tempdir().unwrap();
+        let (begun, go) = (home.path().join("begun"), home.path().join("go"));
         let lab = Lab::start(test, &format!("{work} {}", home.path().display()));
-        wait_until("CRIU", || home.path().join("begun").exists());
-        thread::sleep(Duration::from_millis(after_ms));
+        wait_until("CRIU", || begun.exists());
         let cells: BTreeSet<PathBuf> = marked(home.path())
             .iter()
             .filter_map(|pid| namespace_of(pid))
             .filter(|namespace| *namespace != own)
             .collect();
-        assert!(!cells.is_empty(), "{after_ms} ms: a cell is there");
+        assert!(!cells.is_empty(), "a cell is there");
+        if let Some(after_ms) = after_ms {
+            fs::write(&go, "").unwrap();
+            thread::sleep(Duration::from_millis(after_ms));
+        }
         lab.kill();
+        fs::write(&go, "").unwrap();
         wait_until("the end of all", || {
             marked(home.path()).is_empty() && cells.iter().all(|cell| population(cell) == 0)
         });
@@ -181,6 +189,7 @@ fn a_connection_that_nobody_has_accepted_is_a_clear_error() {
         read(&cell.dir().join("echo.log")).contains("listening")
     });
     cell.pause(id).unwrap();
+    wait_until("the pause", || stopped(&namespace(cell)) == 1);
     let ask = ProbeSpec {
         to: "127.0.0.1:4711".parse().unwrap(),
         send: "hello\n".into(),

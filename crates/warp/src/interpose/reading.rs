@@ -11,8 +11,14 @@ use libc::{clockid_t, time_t, timespec, timeval};
 const TIME_UTC: c_int = 1;
 
 fn wall() -> Option<i64> {
-    let clock = current::clock()?;
-    Some(clock.to_virtual(Origin::Wall, real::now(libc::CLOCK_MONOTONIC)?))
+    loop {
+        let clock = current::clock()?;
+        let real_now = real::now(libc::CLOCK_MONOTONIC)?;
+        // Else this process was frozen in between, and the two are of different times.
+        if current::gap() == clock.gap {
+            return Some(clock.to_virtual(Origin::Wall, real_now));
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -22,15 +28,22 @@ pub unsafe extern "C-unwind" fn clock_gettime(id: clockid_t, ts: *mut timespec) 
         let (true, Some((origin, driver))) = (current::is_on(), driven_by(id)) else {
             return real::clock_gettime(id, ts);
         };
-        let answer = real::clock_gettime(driver, ts);
-        // Fetched only now, so that nothing of it is carried across the call.
-        if answer == 0
-            && let Some(clock) = current::clock()
-        {
-            let real_now = crate::clock::nanos((*ts).tv_sec, (*ts).tv_nsec);
-            *ts = real::to_timespec(clock.to_virtual(origin, real_now));
+        loop {
+            let gap = current::gap();
+            let answer = real::clock_gettime(driver, ts);
+            // Fetched only now, so that nothing else of it is carried across the call.
+            if answer == 0
+                && let Some(clock) = current::clock()
+            {
+                // This process was frozen in between: the reading is from before.
+                if clock.gap != gap {
+                    continue;
+                }
+                let real_now = crate::clock::nanos((*ts).tv_sec, (*ts).tv_nsec);
+                *ts = real::to_timespec(clock.to_virtual(origin, real_now));
+            }
+            return answer;
         }
-        answer
     }
 }
 
