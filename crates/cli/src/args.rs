@@ -178,7 +178,7 @@ pub struct RunArgs {
     /// How many nodes; the target's choice when omitted.
     #[arg(long, value_name = "N")]
     pub nodes: Option<u32>,
-    /// How plans are chosen: exhaustive, random, replay; `clean` injects nothing.
+    /// How plans are chosen: exhaustive, random, pairs, replay; `clean` injects nothing.
     #[arg(long, default_value = "exhaustive")]
     pub policy: String,
     /// Trials of the search; clean runs and confirmations come on top.

@@ -126,6 +126,12 @@ impl<'a> Campaign<'a> {
 
     /// Runs the campaign to its end.
     pub fn run(mut self, past: Past) -> Result<Summary, LabError> {
+        let resumed = past
+            .searched
+            .iter()
+            .filter(|(_, outcome)| outcome.is_some())
+            .count();
+        self.start(&past, resumed as u64);
         if self.spec.start == StartSpec::Snapshot {
             self.snapshots = self.open_snapshots();
         }
@@ -149,12 +155,6 @@ impl<'a> Campaign<'a> {
     }
 
     fn run_all(&self, past: Past) -> Result<Summary, LabError> {
-        let resumed = past
-            .searched
-            .iter()
-            .filter(|(_, outcome)| outcome.is_some())
-            .count();
-        self.start(&past, resumed as u64);
         let clean = self.clean_runs(past.baseline.clone())?;
         let search = Mutex::new(self.search(&clean, &past)?);
         let bugs = Bugs::new(past.bugs);

@@ -14,21 +14,30 @@ const TRIALS: usize = 3;
 /// The first is the clean run.
 const KILLED: u64 = 2;
 
-/// Kills the first process of this class in one trial of a campaign without faults.
+/// Kills the first process of this class in one trial of a campaign without faults, however its
+/// trials start.
 #[track_caller]
 fn check_kill(class: &str, told: &str) {
     let _turn = Turn::wait(1);
+    for start in ["cold", "snapshot"] {
+        check_kill_from(start, class, told);
+    }
+}
+
+#[track_caller]
+fn check_kill_from(start: &str, class: &str, told: &str) {
     let mini = Mini::new();
-    let args = Mini::campaign(&["--policy", "clean", "--trials", "3", "--json"]);
+    let clean = ["--policy", "clean", "--trials", "3", "--json"];
+    let args = Mini::campaign(&[&clean[..], &["--start", start]].concat());
     let mut running = mini.start(&args);
-    let trial = format!("/trials/{KILLED}/");
     let mut killed = None;
     until(&format!("{class} of trial {KILLED} is killed"), || {
         assert!(!running.has_ended(), "ended too soon: {:?}", running.said());
         let processes = processes_of(mini.folder());
         let mut wanted = processes
             .iter()
-            .filter(|(_, line)| line.contains(class) && line.contains(&trial));
+            .filter(|(pid, line)| line.contains(class) && is_of_trial(**pid, line))
+            .filter(|_| has_begun(&mini));
         if let Some((pid, _)) = wanted.next() {
             // SAFETY: a plain system call; the process was started by this test.
             killed = (unsafe { libc::kill(*pid as i32, libc::SIGKILL) } == 0).then_some(*pid);
@@ -61,6 +70,19 @@ fn check_kill(class: &str, told: &str) {
         exits.iter().any(|line| line.contains("\"signal\":9")),
         "{exits:#?}"
     );
+}
+
+/// A thawed process has the frozen one's command line; the trial's folder is mounted there.
+fn is_of_trial(pid: u32, line: &str) -> bool {
+    let folder = format!("/trials/{KILLED}");
+    let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    line.contains(&format!("{folder}/")) || mounts.contains(&format!("{folder} "))
+}
+
+/// Before that, a process may be half thawed.
+fn has_begun(mini: &Mini) -> bool {
+    let events = mini.latest().join(format!("trials/{KILLED}/events.jsonl"));
+    std::fs::metadata(events).is_ok_and(|file| file.len() > 0)
 }
 
 fn store(mini: &Mini) -> Store {

@@ -11,5 +11,6 @@ mod interruption;
 mod mini;
 mod program;
 mod replays;
+mod snapshots;
 mod stored;
 mod watch;
