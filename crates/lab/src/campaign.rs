@@ -25,6 +25,7 @@ use crate::board::BOARD_FILE;
 use crate::clean::Clean;
 use crate::compile::Recording;
 use crate::confirm::Bugs;
+use crate::frozen::settle_files;
 use crate::judge;
 use crate::limits::Limits;
 use crate::load::Gate;
@@ -256,13 +257,15 @@ impl<'a> Campaign<'a> {
         {
             self.note(format!("{error}; trial {trial} starts cold"));
             snapshots.discard(frozen);
+            settle_files(&spec.dir, false)?;
             let _ = std::fs::remove_dir_all(&spec.dir);
             finished = trial::run(self.setup, &spec, &mut out, self.stop);
         }
         // All that was on it is in the events by now.
         let _ = std::fs::remove_file(spec.dir.join(BOARD_FILE));
-        if let Ok(finished) = &finished {
-            lock(&self.covered).extend(&finished.covered);
+        match &finished {
+            Ok(finished) => lock(&self.covered).extend(&finished.covered),
+            Err(_) => settle_files(&spec.dir, false)?,
         }
         finished
     }
@@ -315,6 +318,7 @@ impl<'a> Campaign<'a> {
         let ran = Instant::now();
         let catalog = &self.setup.catalog;
         let outcome = judge::outcome(trial, &finished, baseline, catalog, &self.checkers);
+        settle_files(&self.trial_dir(trial), outcome.verdict != Verdict::Pass)?;
         self.emit(CampaignEvent::TrialDone {
             trial,
             purpose,

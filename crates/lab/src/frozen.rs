@@ -5,11 +5,11 @@
 //! from a snapshot as from a cold start.
 
 use std::collections::HashMap;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use temblor_cluster::snapshot::Snapshot;
+use temblor_cluster::snapshot::{Snapshot, copy_tree};
 use temblor_model::event::{Event, Stage, What};
 use temblor_model::plan::{Plan, Step, Trigger};
 
@@ -71,6 +71,28 @@ pub struct Frozen {
     /// In a clean fork, once that is known.
     after: Option<Hits>,
     pub seconds: f64,
+    /// A place in memory for the files of forks.
+    memory: Option<PathBuf>,
+    forks: AtomicU64,
+}
+
+/// Where nodes have their files, in a trial's folder. In a fork it may be a link into memory, where
+/// nothing waits for a disk: what is reported was seen in a cold trial, on the disk.
+const NODES: &str = "nodes";
+
+/// Ends a trial's use of memory: its nodes' files come to its folder if they are to be kept.
+pub fn settle_files(dir: &Path, keep: bool) -> Result<(), LabError> {
+    let link = dir.join(NODES);
+    let Ok(memory) = std::fs::read_link(&link) else {
+        return Ok(());
+    };
+    let _ = std::fs::remove_file(&link);
+    let kept = match keep && memory.exists() {
+        true => copy_tree(&memory, &link, &[]).map(drop),
+        false => Ok(()),
+    };
+    let _ = std::fs::remove_dir_all(&memory);
+    kept.map_err(|(path, e)| LabError::io("keep", &path, e))
 }
 
 /// How often a site was hit by a node, in a context.
@@ -105,6 +127,8 @@ impl Hits {
 pub struct Ice<'a> {
     pub criu: &'a [String],
     pub images: &'a Path,
+    /// A place in memory for the files of forks.
+    pub memory: Option<&'a Path>,
 }
 
 /// Runs a trial up to a point and freezes it there.
@@ -152,6 +176,8 @@ pub fn freeze(
         after: None,
         clock: running.clock.clone(),
         board: running.board,
+        memory: ice.memory.map(Path::to_path_buf),
+        forks: AtomicU64::new(0),
         seconds: began.elapsed().as_secs_f64(),
     })
 }
@@ -172,8 +198,10 @@ impl Frozen {
             dir: spec.dir.clone(),
             ..*spec
         };
-        let finished = trial::run(setup, &clean, &mut |_| {}, stop)?;
+        let finished = trial::run(setup, &clean, &mut |_| {}, stop);
+        settle_files(&spec.dir, false)?;
         let _ = std::fs::remove_dir_all(&spec.dir);
+        let finished = finished?;
         let is_work = |e: &Event| matches!(e.what, What::Stage { stage } if stage == Stage::Heal);
         let events = &finished.history.events;
         let end = events.iter().position(is_work).unwrap_or(events.len());
@@ -217,6 +245,21 @@ impl Frozen {
         }
     }
 
+    /// A folder in memory for a fork's files, and the link to it.
+    fn make_room_for_files(&self, dir: &Path) -> Result<(), LabError> {
+        // Of a trial that was cut short.
+        settle_files(dir, false)?;
+        let Some(memory) = &self.memory else {
+            return Ok(());
+        };
+        let number = self.forks.fetch_add(1, Ordering::Relaxed);
+        let folder = memory.join(format!("{number}-files"));
+        let link = dir.join(NODES);
+        std::fs::create_dir_all(&folder)
+            .and_then(|()| std::os::unix::fs::symlink(&folder, &link))
+            .map_err(|e| LabError::io("make", &link, e))
+    }
+
     /// A trial that goes on from here.
     pub(crate) fn fork<'a>(
         &self,
@@ -242,6 +285,7 @@ impl Frozen {
         )?;
         std::fs::create_dir_all(&spec.dir)
             .map_err(|e| LabError::io("make the trial's folder", &spec.dir, e))?;
+        self.make_room_for_files(&spec.dir)?;
         self.snapshot.copy_files(&spec.dir, &[BOARD_FILE])?;
         let board = BoardFile::create(&spec.dir.join(BOARD_FILE), &board)?;
         if !board.board().inherit(&self.board.board()) {

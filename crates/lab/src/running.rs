@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use temblor_cluster::cell::{Cell, CellError, ExitNotice, ProcId};
 use temblor_cluster::start::{self, Extra, TrialPlace};
 use temblor_cluster::tail::{ClientLine, LogTail, OpTail, Seen};
-use temblor_cluster::target::{Client, GO, HERE, Node};
+use temblor_cluster::target::{Client, Node};
 use temblor_model::board::record::{Record, RecordWhat};
 use temblor_model::event::{Event, Stage, What};
 use temblor_model::history::History;
@@ -37,7 +37,7 @@ pub struct NodeRun {
     pub(crate) health: HealthWatch,
     pub(crate) asked_ready: Option<Instant>,
     log: LogTail,
-    log_path: PathBuf,
+    pub(crate) log_path: PathBuf,
     /// A thread dump is being printed: its lines are no log.
     in_dump: bool,
 }
@@ -74,7 +74,7 @@ pub struct ClientRun {
     pub done: bool,
     ops: OpTail,
     /// Operations begun and not ended: id and when.
-    open: Vec<(u64, u64)>,
+    pub(crate) open: Vec<(u64, u64)>,
 }
 
 impl ClientRun {
@@ -475,7 +475,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    fn take_logs(&mut self, last: bool) {
+    pub(crate) fn take_logs(&mut self, last: bool) {
         for i in 0..self.nodes.len() {
             let entries = match last {
                 false => self.nodes[i].log.entries(),
@@ -509,107 +509,6 @@ impl<'a> Running<'a> {
                 self.emit_at(at_us, what);
             }
         }
-    }
-
-    /// The longest an operation has been open by now, real time.
-    pub fn longest_open_op(&self) -> Duration {
-        let now = self.now_us();
-        let running = self.clients.iter().filter(|c| c.process.is_some());
-        let began = running.flat_map(|c| &c.open).map(|(_, at_us)| *at_us).min();
-        Duration::from_micros(began.map_or(0, |at| now.saturating_sub(at)))
-    }
-
-    /// Whether every client has done its work; with a finale they stay for it.
-    pub fn clients_done(&self) -> bool {
-        let finale = self.setup.target.finale;
-        self.clients.iter().all(|c| c.exited || finale && c.done)
-    }
-
-    /// Whether every client that is still there waits for an operation, and has for so long.
-    pub fn all_wait(&self, long: Duration) -> bool {
-        let long_ago = self.now_us().saturating_sub(long.as_micros() as u64);
-        let waits = |c: &ClientRun| c.open.iter().any(|(_, began_us)| *began_us < long_ago);
-        self.clients.iter().all(|c| c.process.is_none() || waits(c))
-    }
-
-    pub fn clients_gone(&self) -> bool {
-        self.clients.iter().all(|c| c.process.is_none())
-    }
-
-    /// Starts the clients whose nodes have come; those of late nodes once these are ready.
-    pub fn start_clients(&mut self) -> Result<(), LabError> {
-        for i in 0..self.clients.len() {
-            let name = &self.clients[i].facts.node;
-            let node = self.nodes.iter().find(|n| n.name == *name);
-            let has_come = node.is_none_or(|n| !n.facts.late || n.ready);
-            if has_come && !self.clients[i].started {
-                self.start_client(i)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether every client that was started is connected, or gone.
-    pub fn clients_here(&self) -> bool {
-        self.clients_say(HERE)
-    }
-
-    /// Whether every client that was started has written this file, or is gone.
-    pub fn clients_say(&self, file: &str) -> bool {
-        let is_here = |c: &ClientRun| self.place.client_dir(&c.name).join(file).exists();
-        let mut started = self.clients.iter().filter(|c| c.started);
-        started.all(|c| c.exited || is_here(c))
-    }
-
-    /// Lets clients begin, those too that come later.
-    pub fn open_gate(&self) -> Result<(), LabError> {
-        let text = format!("{} {}\n", self.place.seed, self.place.load);
-        self.tell_clients(GO, &text)
-    }
-
-    /// Writes a file to every client's folder.
-    pub fn tell_clients(&self, file: &str, text: &str) -> Result<(), LabError> {
-        for client in &self.clients {
-            let dir = self.place.client_dir(&client.name);
-            let (part, whole) = (dir.join(format!(".{file}")), dir.join(file));
-            // In one piece: who finds it reads it.
-            std::fs::create_dir_all(&dir)
-                .and_then(|()| std::fs::write(&part, text))
-                .and_then(|()| std::fs::rename(&part, &whole))
-                .map_err(|e| LabError::io("write", &whole, e))?;
-        }
-        Ok(())
-    }
-
-    /// Has every live node print its threads, and takes what they print from their logs.
-    pub fn dump_threads(&mut self) -> Result<(), LabError> {
-        self.take_logs(false);
-        let mut asked = Vec::new();
-        for (i, node) in self.nodes.iter().enumerate() {
-            let Some(process) = node.process.filter(|_| !node.paused) else {
-                continue;
-            };
-            let from = std::fs::metadata(&node.log_path).map_or(0, |m| m.len());
-            if self.cell.signal(process, libc::SIGQUIT).is_ok() {
-                asked.push((i, from));
-            }
-        }
-        let deadline = Instant::now() + DUMP_LIMIT;
-        for (i, from) in asked {
-            let text = loop {
-                let text = dump_text(&self.nodes[i].log_path, from);
-                if text.as_ref().is_some_and(|t| t.1) || Instant::now() > deadline {
-                    break text;
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            };
-            let node = self.nodes[i].name.clone();
-            match text {
-                Some((text, true)) => self.emit(What::Dump { node, text }),
-                _ => self.notice("lab", format!("{node} gave no whole thread dump in time")),
-            }
-        }
-        Ok(())
     }
 
     /// What has happened by now.
@@ -654,28 +553,4 @@ fn is_dump_line(in_dump: &mut bool, line: &str) -> bool {
         *in_dump = false;
     }
     inside
-}
-
-/// A thread dump takes no longer than this.
-const DUMP_LIMIT: Duration = Duration::from_secs(3);
-
-/// The thread dump in a log from an offset on, and whether its end is there.
-fn dump_text(log: &std::path::Path, from: u64) -> Option<(String, bool)> {
-    use std::io::{Read, Seek, SeekFrom};
-    let mut file = std::fs::File::open(log).ok()?;
-    file.seek(SeekFrom::Start(from)).ok()?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
-    let start = text.find("Full thread dump")?;
-    let rest = &text[start..];
-    // The last part of every dump since JDK 8.
-    let whole = match rest.find("JNI global ref") {
-        Some(at) => rest[at..].find('\n').map(|end| at + end + 1),
-        None => None,
-    };
-    Some((
-        rest[..whole.unwrap_or(rest.len())].to_string(),
-        whole.is_some(),
-    ))
 }

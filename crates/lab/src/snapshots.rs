@@ -133,9 +133,11 @@ impl Snapshots {
             ..*spec
         };
         let images = self.place.dir().join(number.to_string());
+        let files = self.place.dir().join(format!("{number}-forks"));
         let ice = Ice {
             criu: &self.criu,
             images: &images,
+            memory: self.place.is_in_memory().then_some(files.as_path()),
         };
         let mut frozen = frozen::freeze(setup, &before, key.point, &ice, stop);
         if key.point == Point::Ready {

@@ -17,7 +17,7 @@ use crate::LabError;
 use crate::archive::Archives;
 use crate::board::{BOARD_FILE, BoardFile};
 use crate::compile::{self, AnyFaults, Hold, Recording};
-use crate::frozen::{Frozen, HELD_LIMIT, Point};
+use crate::frozen::{Frozen, HELD_LIMIT, Point, settle_files};
 use crate::limits::Limits;
 use crate::running::{EventOut, Running};
 
@@ -294,6 +294,7 @@ pub fn time_to_ready(
     let seconds = began.elapsed().as_secs_f64();
     let megabytes = running.cell.memory_bytes() as f64 / 1e6;
     running.cell.close()?;
+    settle_files(&spec.dir, false)?;
     Ok((seconds, megabytes))
 }
 
@@ -307,6 +308,8 @@ pub(crate) fn cold<'a>(
 ) -> Result<Running<'a>, LabError> {
     std::fs::create_dir_all(&spec.dir)
         .map_err(|e| LabError::io("make the trial's folder", &spec.dir, e))?;
+    // Of a fork that was cut short.
+    settle_files(&spec.dir, false)?;
     let nodes = setup.target.cast.node_names();
     let board = compile::board(
         spec.plan,

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use files::CopyWay;
+pub use files::{CopyWay, copy_tree};
 
 use crate::cell::{Cell, CellError, CellSpec, Clocks, IceOrder};
 

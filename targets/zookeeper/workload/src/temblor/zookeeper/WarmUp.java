@@ -6,8 +6,9 @@ package temblor.zookeeper;
  */
 final class WarmUp {
     private static final String ROOT = "/warm-up";
-    private static final int WRITES = 150;
-    private static final int READS = 150;
+    private static final int WRITES = 600;
+    private static final int READS = 600;
+    private static final int FINALES = 8;
 
     private final Settings settings;
     private final Session session;
@@ -25,7 +26,9 @@ final class WarmUp {
         entries.create();
         entries.mix("warm", WRITES, READS);
         entries.check();
-        new Finale(session, silent, store).run();
+        for (int i = 0; i < FINALES; i++) {
+            new Finale(session, silent, store).run();
+        }
         for (String key : store.ledger.acknowledgedKeys()) {
             store.remove(key);
         }
