@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 
 use memmap2::MmapMut;
+use temblor_model::board::NO_STEP;
 use temblor_model::board::record::Record;
 use temblor_model::board::spec::BoardSpec;
 use temblor_model::board::view::{AskCell, Board, ask};
@@ -64,7 +65,16 @@ impl BoardFile {
 
     /// Index of the step that waits; all before it have fired.
     pub fn current_step(&self) -> u32 {
-        self.board.header().current_step.load(Ordering::Acquire)
+        match self.board.header().current_step.load(Ordering::Acquire) {
+            NO_STEP => 0,
+            step => step,
+        }
+    }
+
+    /// Lets the first step fire, where it has waited for that.
+    pub fn arm(&self) {
+        let step = &self.board.header().current_step;
+        let _ = step.compare_exchange(NO_STEP, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// The names of the nodes whose processes are all held.

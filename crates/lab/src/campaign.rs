@@ -70,6 +70,8 @@ struct Search {
     /// Stored failures: of those that were not confirmed before the interruption, it is told
     /// now whether they are bugs.
     failed: VecDeque<(Plan, Outcome)>,
+    /// Plans wait until clients begin to work.
+    working: bool,
     /// Plans handed out, stored ones included.
     planned: u64,
     /// Outcomes that wait for those before them.
@@ -376,6 +378,7 @@ impl<'a> Campaign<'a> {
             policy: policy::build(&self.spec.policy, &scope)?,
             again: VecDeque::new(),
             failed: VecDeque::new(),
+            working: self.spec.working,
             planned: 0,
             unlearned: BTreeMap::new(),
             learned: 0,
@@ -520,7 +523,8 @@ impl Search {
         if self.planned >= limit {
             return None;
         }
-        let plan = self.policy.next()?;
+        let mut plan = self.policy.next()?;
+        plan.working |= self.working;
         self.planned += 1;
         Some((self.planned, plan))
     }

@@ -87,6 +87,7 @@ pub fn board(
             ..BoardSpec::default()
         },
     };
+    compiler.spec.unarmed = plan.working;
     if recording == Recording::All {
         compiler.spec.arms.fill(ARM_RECORD);
     }

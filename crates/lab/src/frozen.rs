@@ -227,6 +227,7 @@ impl Frozen {
         if self.point == Point::Booted || !self.steps.is_empty() {
             return Some(0);
         }
+        let counts_before = |hits: u32| if plan.working { 0 } else { hits };
         match &step.when {
             Trigger::After { .. } => Some(0),
             Trigger::Hit {
@@ -237,7 +238,7 @@ impl Frozen {
             } => {
                 let site = setup.catalog.by_name(site)?.id;
                 let (node, stack) = (node.as_ref(), stack.as_ref());
-                let seen = self.hits.count(site, node, stack);
+                let seen = counts_before(self.hits.count(site, node, stack));
                 let after = (self.after.as_ref()).map_or(u32::MAX, |a| a.count(site, node, stack));
                 (seen < *nth && *nth - seen <= after).then_some(seen)
             }
@@ -294,8 +295,10 @@ impl Frozen {
             ));
         }
         let fired = self.steps.len();
-        let header = board.board().header();
-        header.current_step.store(fired as u32, Ordering::Release);
+        if fired > 0 {
+            let header = board.board().header();
+            header.current_step.store(fired as u32, Ordering::Release);
+        }
         if let Some(step) = board.board().steps().get(fired) {
             step.count.store(seen, Ordering::Release);
         }
@@ -322,3 +325,62 @@ impl Frozen {
 
 /// What a whole cluster may take until it is held where it is to be frozen.
 pub(crate) const HELD_LIMIT: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A trial's folder whose nodes' files are in memory.
+    fn linked() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let (trial, memory) = (folder.path().join("trial"), folder.path().join("memory"));
+        std::fs::create_dir_all(memory.join("n1")).unwrap();
+        std::fs::write(memory.join("n1/log"), "data").unwrap();
+        std::fs::create_dir_all(&trial).unwrap();
+        std::os::unix::fs::symlink(&memory, trial.join(NODES)).unwrap();
+        (folder, trial, memory)
+    }
+
+    #[test]
+    fn files_of_a_suspicious_trial_come_to_its_folder() {
+        let (_folder, trial, memory) = linked();
+        settle_files(&trial, true).unwrap();
+        assert!(!trial.join(NODES).is_symlink() && !memory.exists());
+        let kept = std::fs::read_to_string(trial.join("nodes/n1/log"));
+        assert_eq!(kept.unwrap(), "data");
+        // Once more: nothing is in memory, and what is kept stays.
+        settle_files(&trial, false).unwrap();
+        assert!(trial.join("nodes/n1/log").exists());
+    }
+
+    #[test]
+    fn files_of_others_go_and_a_link_into_nothing_is_no_trouble() {
+        let (_folder, trial, memory) = linked();
+        settle_files(&trial, false).unwrap();
+        assert!(!trial.join(NODES).is_symlink() && !memory.exists());
+        std::os::unix::fs::symlink(&memory, trial.join(NODES)).unwrap();
+        settle_files(&trial, true).unwrap();
+        assert!(!trial.join(NODES).is_symlink());
+    }
+
+    #[test]
+    fn hits_are_counted_by_what_a_plan_asks_for() {
+        let hit = |node: &str, site, stack: &str| Event {
+            at_us: 1,
+            what: What::Hit {
+                node: node.into(),
+                site,
+                count: 1,
+                stack: stack.into(),
+                thread: "t".into(),
+            },
+        };
+        let hits = Hits::of(&[hit("n1", 4, "aa"), hit("n1", 4, "bb"), hit("n2", 4, "aa")]);
+        let (n1, aa) = ("n1".to_string(), "aa".to_string());
+        assert_eq!(hits.count(4, None, None), 3);
+        assert_eq!(hits.count(4, Some(&n1), None), 2);
+        assert_eq!(hits.count(4, None, Some(&aa)), 2);
+        assert_eq!(hits.count(4, Some(&n1), Some(&aa)), 1);
+        assert_eq!(hits.count(5, None, None), 0);
+    }
+}

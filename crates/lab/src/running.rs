@@ -229,6 +229,9 @@ impl<'a> Running<'a> {
     pub fn begin(&mut self, stage: Stage) {
         self.stage = stage;
         self.laps.push((stage.name(), Instant::now()));
+        if stage == Stage::Workload {
+            self.board.arm();
+        }
         if stage == Stage::Workload && self.board.current_step() == 0 {
             // A first step that waits for time counts from here.
             self.step_since = (0, Instant::now());

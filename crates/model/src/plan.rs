@@ -17,6 +17,9 @@ pub struct Plan {
         skip_serializing_if = "Plan::is_whole_load"
     )]
     pub load: u8,
+    /// Its steps wait until clients begin to work: hits before that are not counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub working: bool,
     #[serde(default, rename = "step")]
     pub steps: Vec<Step>,
 }
@@ -264,6 +267,7 @@ impl Plan {
             format: Self::FORMAT,
             seed: 0,
             load: Self::whole_load(),
+            working: false,
             steps: Vec::new(),
         }
     }
@@ -273,6 +277,7 @@ impl Plan {
             format: Self::FORMAT,
             seed,
             load: Self::whole_load(),
+            working: false,
             steps: vec![Step { when, fault }],
         }
     }

@@ -155,24 +155,17 @@ fn spread(
     };
     let sampled = first == 0;
     if steady.is_empty() {
-        let skip: u32 = context.nodes.iter().map(|n| n.skip).sum();
-        put(first, None, skip + 1, sampled);
+        put(first, None, 1, sampled);
     }
     for (i, on_node) in context.nodes.iter().enumerate() {
         let node = Some(on_node.node.as_str());
         let is_first = i == chosen && !steady.is_empty();
         let hits = later_hits(on_node.hits);
         let round = if is_first { first } else { others };
-        let skip = on_node.skip;
-        put(
-            round,
-            node,
-            skip + 1,
-            sampled && is_first && hits.is_empty(),
-        );
+        put(round, node, 1, sampled && is_first && hits.is_empty());
         let round = if i == chosen { later } else { others_later };
         for (k, nth) in hits.into_iter().enumerate() {
-            put(round, node, skip + nth, sampled && is_first && k == 0);
+            put(round, node, nth, sampled && is_first && k == 0);
         }
     }
 }
@@ -213,6 +206,8 @@ impl Policy for Exhaustive {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use temblor_model::history::Reached;
 
     use super::*;
     use crate::policy::FaultKind;
@@ -303,19 +298,13 @@ mod tests {
         let mut policy = Exhaustive::new(&scope);
         let mut count = 0;
         while let Some(plan) = policy.next() {
-            let Trigger::Hit {
-                site, node, nth, ..
-            } = &plan.steps[0].when
-            else {
+            let Trigger::Hit { site, nth, .. } = &plan.steps[0].when else {
                 panic!("{plan:?}")
             };
-            let reached = target.baseline.reached.iter();
-            let early = reached
-                .filter(|r| target.catalog.sites[r.site as usize].name == *site)
-                .filter(|r| node.as_ref().is_none_or(|n| *n == r.node))
-                .map(|r| r.early)
-                .min();
-            assert!(early.is_some_and(|early| *nth > early), "{plan:?}");
+            let of_site = |r: &&Reached| target.catalog.sites[r.site as usize].name == *site;
+            let reached = target.baseline.reached.iter().filter(of_site);
+            let left = reached.map(|r| r.least - r.early).max();
+            assert!(left.is_some_and(|left| *nth <= left), "{plan:?}");
             count += 1;
         }
         assert!(count > 50);

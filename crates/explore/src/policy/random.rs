@@ -46,7 +46,7 @@ impl Policy for Random {
             site: context.site.clone(),
             node: Some(node.node.clone()),
             stack: Some(context.stack.clone()),
-            nth: node.skip + 1 + self.draw.below(node.hits as usize) as u32,
+            nth: 1 + self.draw.below(node.hits as usize) as u32,
         };
         Some(plan(self.draw.plan_seed(), when, fault.clone()))
     }

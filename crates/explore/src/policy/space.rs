@@ -26,9 +26,7 @@ pub struct Context {
 /// How one node reached a context.
 pub struct OnNode {
     pub node: String,
-    /// The hits before these are none of ours.
-    pub skip: u32,
-    /// As many as every run had that reached it.
+    /// As many as every run had that reached it, of those that are in scope.
     pub hits: u32,
     /// Baselines that reached it there.
     pub runs: u32,
@@ -66,7 +64,6 @@ pub fn contexts(scope: &Scope<'_>) -> Vec<Context> {
         }
         let on_node = OnNode {
             node: r.node.clone(),
-            skip,
             hits: r.least.max(1) - skip,
             runs: r.runs,
             always: r.runs >= scope.baseline.runs,

@@ -17,6 +17,8 @@ pub mod view;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TMBBOARD");
 /// Changes whenever the layout does: lab and agent of different builds refuse each other.
 pub const VERSION: u32 = 2;
+/// The step that may fire next, while none may.
+pub const NO_STEP: u32 = u32::MAX;
 
 /// Arm byte: hits are recorded.
 pub const ARM_RECORD: u8 = 1;

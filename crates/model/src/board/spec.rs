@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU32;
 
 use super::view::{AskCell, FaultRec, Header, SiteFaults, SlotHeader, StepRec};
-use super::{ASK_CELLS, MAGIC, VERSION};
+use super::{ASK_CELLS, MAGIC, NO_STEP, VERSION};
 
 /// How a step decides, on the board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,8 @@ pub struct BoardSpec {
     pub ask_deadline_ms: u32,
     /// Whoever comes to a hook waits there: a cluster about to be frozen at its first step.
     pub hold: bool,
+    /// No step may fire until the lab says so.
+    pub unarmed: bool,
     /// As `hold`, once so many steps have fired; 0: never.
     pub hold_after: u32,
     /// At least so many bytes for the plan's parts, so that other plans fit into the same places.
@@ -125,6 +127,7 @@ impl Default for BoardSpec {
             hits_per_site: 200,
             ask_deadline_ms: 10_000,
             hold: false,
+            unarmed: false,
             hold_after: 0,
             plan_room: PLAN_ROOM,
         }
@@ -192,6 +195,8 @@ impl BoardSpec {
         header.stacks_per_site = self.stacks_per_site;
         header.hits_per_site = self.hits_per_site;
         header.ask_deadline_ms = self.ask_deadline_ms;
+        let first = if self.unarmed { NO_STEP } else { 0 };
+        header.current_step = AtomicU32::new(first);
         header.hold = AtomicU32::new(self.hold.into());
         header.hold_after = self.hold_after;
 

@@ -60,6 +60,7 @@ pub fn crash_plan() -> Plan {
         format: Plan::FORMAT,
         seed: 11,
         load: 100,
+        working: false,
         steps: vec![
             step(
                 hit(
