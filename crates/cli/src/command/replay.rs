@@ -89,6 +89,21 @@ impl Wanted {
         })
     }
 
+    /// Runs of a target without faults.
+    pub fn clean(target: &str, choice: Choice) -> Wanted {
+        Wanted {
+            target: target.to_string(),
+            choice,
+            plan: Plan::clean(),
+            delay_ms: 0,
+            jdk_sites: false,
+            hook_clients: false,
+            signature: None,
+            baseline: None,
+            catalog_hash: None,
+        }
+    }
+
     pub fn prepare(&self) -> anyhow::Result<Prepared> {
         prepare::prepare(&self.target, &self.choice, self.jdk_sites)
     }

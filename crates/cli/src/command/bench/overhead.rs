@@ -35,17 +35,7 @@ pub fn run(args: &OverheadArgs) -> anyhow::Result<Exit> {
     };
     let prepared = prepare::prepare(&args.target, &choice, false)?;
     let scratch = Scratch::new("bench-overhead")?;
-    let wanted = Wanted {
-        target: args.target.clone(),
-        choice,
-        plan: Plan::clean(),
-        delay_ms: 0,
-        jdk_sites: false,
-        hook_clients: false,
-        signature: None,
-        baseline: None,
-        catalog_hash: None,
-    };
+    let wanted = Wanted::clean(&args.target, choice);
     let spec: CampaignSpec = wanted.spec(&prepared, 0, WarpSpec::Auto);
     let setup = prepared.setup(&spec, scratch.path())?;
     let (mut bare, mut hooked) = (Runs::default(), Runs::default());

@@ -114,20 +114,11 @@ fn trial_spec<'a>(setup: &Setup, plan: &'a Plan, scratch: &Scratch) -> TrialSpec
 
 /// One exception per trial, while clients work.
 fn spec(args: &TrialsArgs, prepared: &Prepared, start: StartSpec, trials: u64) -> CampaignSpec {
-    let wanted = Wanted {
-        target: args.target.clone(),
-        choice: Choice {
-            workload: args.workload.clone(),
-            nodes: None,
-        },
-        plan: Plan::clean(),
-        delay_ms: 0,
-        jdk_sites: false,
-        hook_clients: false,
-        signature: None,
-        baseline: None,
-        catalog_hash: None,
+    let choice = Choice {
+        workload: args.workload.clone(),
+        nodes: None,
     };
+    let wanted = Wanted::clean(&args.target, choice);
     CampaignSpec {
         policy: "exhaustive".into(),
         faults: vec!["throw".into()],
