@@ -31,8 +31,11 @@ const NOT_THERE: [&str; 8] = [
     "Can't find a source",
     "does not have a Release file",
     "no longer has a Release file",
-    "404  Not Found",
+    GONE,
 ];
+
+/// What apt-get prints when the index names a file that the archive no longer has.
+const GONE: &str = "404  Not Found";
 
 /// A private apt root for one suite.
 pub(super) struct AptRoot<'a> {
@@ -88,8 +91,9 @@ impl<'a> AptRoot<'a> {
             self.update(progress)?;
         }
         match self.download_listed(wanted, folder, progress) {
-            // The archive has moved on since the index was read.
-            Err(error) if error.tail().contains("404") => {
+            // The archive has moved on since the index was read. Not just the number: it may be
+            // part of a checksum.
+            Err(error) if error.tail().contains(GONE) => {
                 self.update(progress)?;
                 self.download_listed(wanted, folder, progress)
             }
