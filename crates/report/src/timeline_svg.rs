@@ -3,8 +3,6 @@
 
 use std::fmt::Write;
 
-use temblor_model::event::Stage;
-
 use crate::escape::{html, shorten};
 use crate::timeline::{Band, BandKind, Bar, Lane, Mark, MarkKind, OpEnd, RoleSpan, Timeline};
 use crate::view::seconds;
@@ -137,7 +135,7 @@ impl Canvas<'_> {
                 continue;
             }
             let (x, to) = (self.x(*at), self.x(end));
-            let name = stage_name(*stage);
+            let name = stage.name();
             let class = if i % 2 == 0 { "even" } else { "odd" };
             let width = to - x;
             self.piece(format_args!(
@@ -383,17 +381,6 @@ pub(crate) fn nice_step(wanted: f64) -> u64 {
         step = (step as f64 * factor) as u64;
     }
     step
-}
-
-pub(crate) fn stage_name(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Start => "start",
-        Stage::Workload => "workload",
-        Stage::Heal => "heal",
-        Stage::Recovery => "recovery",
-        Stage::Finale => "finale",
-        Stage::Stop => "stop",
-    }
 }
 
 /// A row for each bar: the first where it does not cover another.

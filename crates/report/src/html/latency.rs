@@ -4,7 +4,7 @@ use temblor_model::event::Stage;
 
 use super::plot::{Plot, Scale, Shape, shape_key};
 use crate::timeline::{Band, BandKind, Bar, OpEnd, Timeline};
-use crate::timeline_svg::{GUTTER, RIGHT, WIDTH, nice_step, stage_name};
+use crate::timeline_svg::{GUTTER, RIGHT, WIDTH, nice_step};
 use crate::view::{BugView, seconds};
 
 const HEIGHT: f64 = 320.0;
@@ -154,7 +154,7 @@ fn stages(plot: &mut Plot, timeline: &Timeline) {
         plot.piece(format_args!(
             "<line class=\"stage-line\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"0\" y2=\"{ground:.1}\"/>"
         ));
-        let name = stage_name(*stage);
+        let name = stage.name();
         if to - x > name.len() as f64 * 7.0 + 8.0 {
             plot.piece(format_args!(
                 "<text x=\"{:.1}\" y=\"13\">{name}</text>",
