@@ -16,6 +16,8 @@ use crate::jvm::Jni;
 use crate::stack::Stack;
 use crate::throw::throw;
 
+/// Nobody is held longer: a lab that has not frozen the process by then will not.
+const HOLD_LIMIT_NS: u64 = 120_000_000_000;
 /// A held thread looks again after this, should nobody wake it: a fork's board says go at once.
 const HOLD_TURN: Duration = Duration::from_millis(50);
 
@@ -83,7 +85,8 @@ fn hold(agent: &Agent) {
     }
     let held = &agent.place.slot_header().held;
     held.fetch_add(1, Ordering::AcqRel);
-    while word.load(Ordering::Acquire) != 0 {
+    let deadline = clock::now_ns() + HOLD_LIMIT_NS;
+    while word.load(Ordering::Acquire) != 0 && clock::now_ns() < deadline {
         clock::wait(word, 1, HOLD_TURN);
     }
     held.fetch_sub(1, Ordering::AcqRel);

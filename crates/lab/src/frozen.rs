@@ -58,7 +58,6 @@ pub struct Frozen {
     snapshot: Snapshot,
     board: BoardFile,
     clock: VirtualClock,
-    /// How long ago the trial had begun.
     stage: Stage,
     /// The steps that have fired.
     steps: Vec<Step>,
@@ -160,7 +159,9 @@ pub fn freeze(
     running.finish();
     let snapshot = frozen?;
     let steps = running.board.current_step() as usize;
-    let counted = running.counted.unwrap_or(running.events.len());
+    // By time: what was read late has its place among what happened with it.
+    let counted_us = running.counted_us.unwrap_or(u64::MAX);
+    let counted = running.events.partition_point(|e| e.at_us <= counted_us);
     let hits = Hits::of(&running.events[..counted]);
     let mut events = std::mem::take(&mut running.events);
     events.retain(|e| !matches!(e.what, What::Hit { .. } | What::Context { .. }));

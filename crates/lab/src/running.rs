@@ -102,8 +102,8 @@ pub struct Running<'a> {
     pub clients: Vec<ClientRun>,
     pub clock: VirtualClock,
     pub events: Vec<Event>,
-    /// So many events lie before the clients warmed up; none when they did not.
-    pub counted: Option<usize>,
+    /// When the clients began to warm up; none when they did not.
+    pub counted_us: Option<u64>,
     /// When each part of this trial began.
     pub laps: Vec<(&'static str, Instant)>,
     /// When this trial itself began; its clock may be older.
@@ -190,7 +190,7 @@ impl<'a> Running<'a> {
             clients: Vec::new(),
             clock,
             events: Vec::new(),
-            counted: None,
+            counted_us: None,
             laps: Vec::new(),
             began: Instant::now(),
             step_since: (0, Instant::now()),

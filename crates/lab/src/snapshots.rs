@@ -152,9 +152,10 @@ impl Snapshots {
                 // Of prefixes there are many; of the others one each.
                 if key.prefix.is_empty() {
                     tell(format!(
-                        "snapshot `{}`: {:.0} MB, taken in {:.1} s",
+                        "snapshot `{}`: {:.0} MB of {}, taken in {:.1} s",
                         frozen.point,
                         frozen.bytes() as f64 / 1e6,
+                        self.room(),
                         frozen.seconds
                     ));
                 }

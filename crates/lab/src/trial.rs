@@ -361,8 +361,7 @@ pub(crate) fn until(
             if !form(running, spec)? {
                 return missed("the nodes did not become ready");
             }
-            running.take_in();
-            running.counted = Some(running.events.len());
+            running.counted_us = Some(running.now_us());
             if running.setup.target.warms {
                 running.tell_clients(WARM, "")?;
                 while !running.clients_say(WARMED) {
