@@ -296,7 +296,7 @@ impl Bugs {
             Some(State::Found(bug)) => {
                 bug.trials.push(trial);
                 let id = bug.id.clone();
-                drop(states);
+                // Still under the lock: nobody may see a bug again before it is told.
                 campaign.emit(CampaignEvent::BugSeen { id, trial });
                 false
             }
@@ -358,7 +358,6 @@ impl Bugs {
             signature: signature.text.clone(),
         };
         states.insert(cause.clone(), State::Found(Box::new(bug.clone())));
-        drop(states);
         campaign.emit(CampaignEvent::BugFound { bug });
     }
 }
