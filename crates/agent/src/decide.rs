@@ -59,7 +59,7 @@ pub fn decide(board: &Board, node: u64, hit: Hit, stack: &mut dyn FnMut() -> u64
             }
         }
         Some(TriggerKind::Ask) => Decision::Ask { step: index },
-        Some(TriggerKind::Lab) | None => Decision::Pass,
+        _ => Decision::Pass,
     }
 }
 

@@ -153,6 +153,9 @@ impl Visit<'_> {
             stack: hash,
             thread,
             frames,
+            state: 0,
+            nth: 0,
+            access: 0,
         });
         let board = &agent.place.board;
         if board.header().hold_after == step + 1 {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use temblor_model::campaign::{StartSpec, WarpSpec};
+use temblor_model::campaign::{StartSpec, StateLevel, WarpSpec};
 
 /// Finds the bugs that distributed systems only show when something goes wrong.
 ///
@@ -205,6 +205,12 @@ pub struct RunArgs {
     /// Kinds of faults, comma-separated.
     #[arg(long, default_value = "throw,delay,crash", value_delimiter = ',')]
     pub faults: Vec<String>,
+    /// What counts as one state, for policies that go by abstract states.
+    #[arg(long, value_enum, default_value_t = States::State)]
+    pub states: States,
+    /// Also try shorter and longer delays than the policy would (sieve and its kin).
+    #[arg(long)]
+    pub sweep: bool,
     /// Length of an injected delay, in the target's time.
     #[arg(long, default_value = "60s", value_name = "TIME")]
     pub delay: Span,
@@ -477,6 +483,24 @@ impl FromStr for Size {
                 mb: (number * scale as f64) as u64,
             }),
             _ => Err("expected a size such as 500MB or 2GB".into()),
+        }
+    }
+}
+
+/// What counts as one state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum States {
+    /// An abstract state of a node.
+    State,
+    /// A site in an abstract state of a node.
+    Operation,
+}
+
+impl States {
+    pub fn level(self) -> StateLevel {
+        match self {
+            States::State => StateLevel::State,
+            States::Operation => StateLevel::Operation,
         }
     }
 }

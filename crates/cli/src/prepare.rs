@@ -128,6 +128,7 @@ impl Prepared {
                 throw: allows("throw"),
                 crash: allows("crash"),
                 delay_ms: allows("delay").then_some(spec.delay_ms),
+                sites: temblor_lab::site_pattern(&spec.sites)?,
             },
             hook_clients: spec.hook_clients,
             // Without a cache every JVM loads its classes itself.

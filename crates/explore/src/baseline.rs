@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use temblor_model::event::{Stage, What};
 use temblor_model::history::{Baseline, History, Latency, Reached};
 use temblor_model::site::SiteId;
+use temblor_model::visit::{self, Move, Visit};
 
 use crate::effects::{Effects, awaited, stage_us};
 use crate::ops::{Span, spans};
@@ -39,6 +40,7 @@ pub fn learn_baseline(histories: &[History]) -> Baseline {
                 known.or_insert_with(|| frames.clone());
             }
         }
+        learn_states(history, &mut baseline);
         let began_us = stage_us(history, Stage::Workload).unwrap_or(u64::MAX);
         let early = contexts(history, |at_us| at_us < began_us);
         for (context, hits) in contexts(history, |_| true) {
@@ -62,6 +64,40 @@ pub fn learn_baseline(histories: &[History]) -> Baseline {
     baseline.reached = reached.into_values().collect();
     baseline.latency = latency(histories);
     baseline
+}
+
+/// What runs in which state, and how long timeouts are.
+fn learn_states(history: &History, baseline: &mut Baseline) {
+    let mut visits = Vec::new();
+    for event in &history.events {
+        match &event.what {
+            What::Visited { visits: more, .. } => visits.extend(more.iter().cloned()),
+            What::Moved { moves, .. } => {
+                for one in moves {
+                    let same =
+                        |m: &&mut Move| (&m.node, m.from, m.to) == (&one.node, one.from, one.to);
+                    match baseline.moves.iter_mut().find(same) {
+                        Some(known) => known.count += one.count,
+                        None => baseline.moves.push(one.clone()),
+                    }
+                }
+            }
+            What::Captured { timeout, ms, .. } => {
+                let values = baseline.timeouts.entry(*timeout).or_default();
+                if let Err(at) = values.binary_search(ms) {
+                    values.insert(at, *ms);
+                }
+            }
+            _ => {}
+        }
+    }
+    for one in visit::summed(visits) {
+        let same = |v: &&mut Visit| (&v.node, v.state, v.site) == (&one.node, one.state, one.site);
+        match baseline.visits.iter_mut().find(same) {
+            Some(known) => known.hits = known.hits.max(one.hits),
+            None => baseline.visits.push(one),
+        }
+    }
 }
 
 fn learn_times(history: &History, baseline: &mut Baseline) {

@@ -5,6 +5,7 @@
 
 pub mod baseline;
 pub mod checker;
+pub mod delays;
 pub mod dump;
 pub mod effects;
 pub mod ops;

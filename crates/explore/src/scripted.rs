@@ -256,6 +256,9 @@ fn fired(history: &mut History, node: String, tail: &str) -> Option<What> {
             "x.Log.append(Log.java:7)".into(),
             "x.Store.put(Store.java:3)".into(),
         ],
+        state: None,
+        nth: 0,
+        access: None,
     })
 }
 

@@ -80,6 +80,7 @@ mod tests {
             site: "a.B.c()>d.E.f#0".into(),
             node: node.map(Into::into),
             stack: stack.map(Into::into),
+            state: None,
             nth,
         }
     }

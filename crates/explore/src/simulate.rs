@@ -3,6 +3,7 @@
 
 use regex::Regex;
 use temblor_model::bug::{FiredFault, Judgement, Outcome, Symptom, Verdict};
+use temblor_model::campaign::StateLevel;
 use temblor_model::catalog::SiteCatalog;
 use temblor_model::history::{Baseline, Reached};
 use temblor_model::plan::{Fault, Plan, Trigger};
@@ -120,6 +121,8 @@ impl Simulated {
             seed,
             plan: Some(&self.plan),
             times: 1_000,
+            level: StateLevel::State,
+            sweep: false,
             working: false,
         }
     }
@@ -172,6 +175,7 @@ impl Simulated {
             fault: step.fault.to_string(),
             stack: "a1".into(),
             at_us: 1,
+            ..FiredFault::default()
         });
         Outcome {
             format: Outcome::FORMAT,
@@ -188,6 +192,7 @@ impl Simulated {
             warp: 1.0,
             seconds: 0.0,
             cpu_seconds: 0.0,
+            visits: Vec::new(),
         }
     }
 }
@@ -234,6 +239,7 @@ impl Planted {
             node,
             stack,
             nth,
+            ..
         } = when
         else {
             return false;

@@ -247,11 +247,13 @@ mod tests {
                 fault: fault.into(),
                 stack: "ab".into(),
                 at_us: 1,
+                ..FiredFault::default()
             }],
             unreached: Vec::new(),
             warp: 1.0,
             seconds: 1.0,
             cpu_seconds: 0.0,
+            visits: Vec::new(),
         }
     }
 

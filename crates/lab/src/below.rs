@@ -157,6 +157,7 @@ mod tests {
             site: site.into(),
             node: None,
             stack: None,
+            state: None,
             nth: 2,
         };
         let original = Plan::single(1, when, fault);

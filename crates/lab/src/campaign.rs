@@ -243,8 +243,7 @@ impl<'a> Campaign<'a> {
         let frozen = match (&self.snapshots, purpose) {
             (Some(snapshots), Purpose::Search) => {
                 let tell = |text| self.note(text);
-                let shared = policy::shared_steps(&self.spec.policy, spec.plan);
-                snapshots.for_plan(self.setup, &spec, shared, self.stop, &tell)?
+                snapshots.for_plan(self.setup, &spec, self.stop, &tell)?
             }
             _ => None,
         };
@@ -281,7 +280,7 @@ impl<'a> Campaign<'a> {
         clean: &Clean,
     ) -> Result<Outcome, LabError> {
         let trial = self.announce(purpose, plan);
-        self.judged_trial_numbered(trial, purpose, plan, warp, clean)
+        self.judged_trial_numbered(trial, purpose, plan, 0, warp, clean)
     }
 
     /// Gives a trial its number and tells of it, before anything else happens to it.
@@ -301,6 +300,7 @@ impl<'a> Campaign<'a> {
         trial: u64,
         purpose: Purpose,
         plan: &Plan,
+        shared: usize,
         warp: f64,
         clean: &Clean,
     ) -> Result<Outcome, LabError> {
@@ -314,6 +314,7 @@ impl<'a> Campaign<'a> {
             warp,
             limits,
             baseline: Some(baseline),
+            shared,
             from: None,
         };
         let finished = self.run_trial(trial, purpose, spec)?;
@@ -372,6 +373,8 @@ impl<'a> Campaign<'a> {
             seed: self.spec.seed,
             plan: self.spec.plan.as_ref(),
             times: self.spec.trials,
+            level: self.spec.level,
+            sweep: self.spec.sweep,
             working: self.spec.working,
         };
         let mut search = Search {
@@ -427,16 +430,17 @@ impl<'a> Campaign<'a> {
                 bugs.consider(self, scope, clean, plan, outcome)?;
                 continue;
             }
-            let (order, trial, plan) = {
+            let (order, trial, plan, shared) = {
                 let mut search = lock(search);
                 let Some((order, plan)) = search.next(self.spec.trials) else {
                     return Ok(());
                 };
                 // Under the lock: numbers, and their news in the store, follow the order of plans.
-                (order, self.announce(Purpose::Search, &plan), plan)
+                let shared = search.policy.shared(&plan);
+                (order, self.announce(Purpose::Search, &plan), plan, shared)
             };
-            let warp = clean.baseline.warp;
-            let outcome = self.judged_trial_numbered(trial, Purpose::Search, &plan, warp, clean)?;
+            let (purpose, warp) = (Purpose::Search, clean.baseline.warp);
+            let outcome = self.judged_trial_numbered(trial, purpose, &plan, shared, warp, clean)?;
             lock(search).learn(order, plan.clone(), outcome.clone());
             if outcome.verdict == Verdict::Fail {
                 bugs.consider(self, scope, clean, plan, outcome)?;

@@ -5,7 +5,7 @@ use temblor_model::campaign::CampaignSpec;
 use temblor_model::catalog::SiteCatalog;
 
 use crate::LabError;
-use crate::compile::{self, AnyFaults, Hold, Recording};
+use crate::compile::{self, AnyFaults, Ground, Hold, Recording};
 
 /// Checks all of a campaign that needs no clean runs.
 pub fn check(spec: &CampaignSpec, catalog: &SiteCatalog, nodes: &[String]) -> Result<(), LabError> {
@@ -26,8 +26,15 @@ pub fn check(spec: &CampaignSpec, catalog: &SiteCatalog, nodes: &[String]) -> Re
                 throw: true,
                 crash: true,
                 delay_ms: None,
+                sites: None,
             };
-            compile::board(plan, catalog, nodes, Recording::None, Hold::Nowhere, &any)?;
+            let ground = Ground {
+                catalog,
+                nodes,
+                any: &any,
+                baseline: None,
+            };
+            compile::board(plan, ground, Recording::None, Hold::Nowhere)?;
         }
         None if spec.policy == "replay" => {
             let text = "policy `replay` needs a plan: add `--plan FILE`, the plan.toml of a bug \
@@ -40,7 +47,7 @@ pub fn check(spec: &CampaignSpec, catalog: &SiteCatalog, nodes: &[String]) -> Re
 }
 
 /// The sites a campaign is about; all when the text is empty.
-pub(crate) fn site_pattern(text: &str) -> Result<Option<regex::Regex>, LabError> {
+pub fn site_pattern(text: &str) -> Result<Option<regex::Regex>, LabError> {
     if text.is_empty() {
         return Ok(None);
     }

@@ -50,6 +50,7 @@ impl Campaign<'_> {
             warp: 1.0,
             limits: Limits::first(self.setup.target.ready.within_ms),
             baseline: None,
+            shared: 0,
             from: None,
         };
         // What goes wrong here shows, and is told, in the clean runs that follow.
@@ -68,7 +69,8 @@ impl Campaign<'_> {
         let baseline = match stored {
             Some(baseline) => baseline,
             None => {
-                let baseline = self.choose_warp()?;
+                let mut baseline = self.choose_warp()?;
+                self.learn_from_fork(&mut baseline)?;
                 self.emit(CampaignEvent::BaselineDone {
                     baseline: baseline.clone(),
                 });
@@ -81,6 +83,30 @@ impl Campaign<'_> {
             false => None,
         };
         Ok(Clean { baseline, unwarped })
+    }
+
+    /// Plans are made for what forks reach, too. The snapshot is kept for the search.
+    fn learn_from_fork(&self, baseline: &mut Baseline) -> Result<(), LabError> {
+        let Some(snapshots) = &self.snapshots else {
+            return Ok(());
+        };
+        let plan = Plan::clean();
+        let spec = TrialSpec {
+            plan: &plan,
+            dir: self.dir.join("snapshots"),
+            jvms: Jvms::Hooked,
+            recording: Recording::Whole,
+            warp: baseline.warp,
+            limits: Limits::derive(baseline, &plan, baseline.warp),
+            baseline: Some(baseline),
+            shared: 0,
+            from: None,
+        };
+        let tell = |text| self.note(text);
+        if let Some(ready) = snapshots.ready(self.setup, &spec, self.stop, &tell)? {
+            ready.teach(baseline);
+        }
+        Ok(())
     }
 
     /// The largest warp factor at which clean runs pass.
@@ -147,6 +173,7 @@ impl Campaign<'_> {
             warp,
             limits,
             baseline: None,
+            shared: 0,
             from: None,
         };
         let finished = self.run_trial(trial, Purpose::Baseline, spec)?;
@@ -161,6 +188,7 @@ impl Campaign<'_> {
             warp,
             seconds: finished.seconds,
             cpu_seconds: finished.cpu_seconds,
+            visits: Vec::new(),
         };
         let logs = self.trial_dir(trial).join("logs");
         let troubles = troubles(&finished, &outcome, &logs);

@@ -1,12 +1,14 @@
 //! A plan becomes data on the board: arm bytes, steps, faults. Pure.
 
+use temblor_explore::delays;
 use temblor_model::board::spec::{
-    BoardSpec, FaultKind, FaultSpec, StepSpec, TriggerKind, context_key,
+    BoardSpec, FaultKind, FaultSpec, StepSpec, TriggerKind, access_key, context_key,
 };
-use temblor_model::board::{ANY_FAULT, ANY_SITE, ARM_RECORD, ARM_SET, ARM_STEP};
+use temblor_model::board::{ANY_FAULT, ARM_RECORD, ARM_SET, ARM_STEP};
 use temblor_model::catalog::SiteCatalog;
 use temblor_model::fnv64;
-use temblor_model::plan::{Fault, Plan, Trigger};
+use temblor_model::history::Baseline;
+use temblor_model::plan::{Among, Fault, Plan, Step, Trigger};
 use temblor_model::site::Site;
 
 /// Processes of one node in one trial: its first, and restarts by the plan and by healing. A
@@ -18,8 +20,10 @@ const LIVES_PER_NODE: u32 = 6;
 pub enum Recording {
     /// Only what the plan's steps need.
     None,
-    /// Every site, with contexts: baselines.
+    /// Every site, with contexts, up to a limit per site: baselines.
     All,
+    /// Every hit of every site: forks count on from there, so nothing may be missed.
+    Whole,
 }
 
 /// Where the processes of a cluster that is to be frozen wait for that.
@@ -47,6 +51,10 @@ pub enum PlanError {
         node: String,
         known: String,
     },
+    #[error(
+        "step {step}: the target has no abstract state `{state}`; `temblor analyze --json` lists them"
+    )]
+    UnknownState { step: usize, state: String },
     #[error("step {step}: `{text}` is not a context; expected 16 hexadecimal digits")]
     BadContext { step: usize, text: String },
     #[error("step {step}: {trigger} cannot be combined with {fault}; use `at = \"hit\"`")]
@@ -58,61 +66,80 @@ pub enum PlanError {
 }
 
 /// Faults that a step without a fixed fault (`any`) may choose from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct AnyFaults {
     pub throw: bool,
     pub crash: bool,
     /// Virtual milliseconds; `None`: no delays.
     pub delay_ms: Option<u64>,
+    /// Steps that leave the site open look at sites of these names only; at all without it.
+    pub sites: Option<regex::Regex>,
+}
+
+/// What plans are made for.
+#[derive(Clone, Copy)]
+pub struct Ground<'a> {
+    pub catalog: &'a SiteCatalog,
+    pub nodes: &'a [String],
+    pub any: &'a AnyFaults,
+    /// None before clean runs have taught anything.
+    pub baseline: Option<&'a Baseline>,
 }
 
 /// Makes the board of a trial.
 pub fn board(
     plan: &Plan,
-    catalog: &SiteCatalog,
-    nodes: &[String],
+    ground: Ground<'_>,
     recording: Recording,
     hold: Hold,
-    any: &AnyFaults,
 ) -> Result<BoardSpec, PlanError> {
+    let Ground { catalog, nodes, .. } = ground;
+    let online = plan.steps.iter().any(|s| s.when.is_online());
+    let of_access = |s: &Step| matches!(s.when, Trigger::AfterAccess { .. });
     let mut compiler = Compiler {
-        catalog,
-        nodes,
+        ground,
         spec: BoardSpec {
             catalog_hash: catalog.hash(),
             seed: plan.seed,
             arms: vec![0; catalog.sites.len()],
+            points: catalog.points(),
+            tell_states: recording != Recording::None || plan.needs_states(),
+            tell_accesses: plan.steps.iter().any(of_access),
+            tell_timeouts: recording == Recording::All,
+            counts: online || recording == Recording::All,
             block_count: catalog.block_count,
             slots: nodes.len() as u32 * LIVES_PER_NODE,
             ..BoardSpec::default()
         },
     };
     compiler.spec.unarmed = plan.working;
-    if recording == Recording::All {
+    if recording != Recording::None {
         compiler.spec.arms.fill(ARM_RECORD);
+    }
+    if recording == Recording::Whole {
+        compiler.spec.hits_per_site = u32::MAX;
+        compiler.spec.stacks_per_site = u32::MAX;
     }
     match hold {
         Hold::Nowhere => {}
         Hold::FirstHook => compiler.spec.hold = true,
         Hold::AfterSteps(steps) => compiler.spec.hold_after = steps,
     }
-    if hold != Hold::Nowhere {
-        // Forks count on from what is recorded here, so nothing may be missed.
-        compiler.spec.hits_per_site = u32::MAX;
-        compiler.spec.stacks_per_site = u32::MAX;
-    }
     for (i, step) in plan.steps.iter().enumerate() {
         compiler.step(i, &step.when, &step.fault)?;
     }
-    if plan.steps.iter().any(|s| s.fault == Fault::Any) {
-        compiler.site_faults(any);
+    if online {
+        compiler.bar();
+    }
+    let of_site = |s: &&Step| matches!(s.fault, Fault::Any | Fault::SiteDelay { .. });
+    if let Some(step) = plan.steps.iter().find(of_site) {
+        compiler.site_faults(&step.fault);
     }
     Ok(compiler.spec)
 }
 
 struct Compiler<'a> {
-    catalog: &'a SiteCatalog,
-    nodes: &'a [String],
+    ground: Ground<'a>,
     spec: BoardSpec,
 }
 
@@ -121,35 +148,36 @@ impl Compiler<'_> {
         self.check_fault(i, when, fault)?;
         let fault = self.fault(fault);
         let blank = StepSpec {
-            trigger: TriggerKind::AtHit,
-            site: ANY_SITE,
-            node: 0,
-            stack: 0,
-            nth: 1,
-            rate: 0.0,
             fault,
+            ..StepSpec::default()
         };
         let step = match when {
             Trigger::Hit {
                 site,
                 node,
                 stack,
+                state,
                 nth,
             } => {
                 let site = self.site(i, site)?;
                 self.spec.arms[site as usize] |= ARM_STEP;
                 let node = self.node(i, node.as_deref())?;
                 let stack = context(i, stack.as_deref())?;
+                let state = match state {
+                    Some(state) => self.state(i, Some(state))?,
+                    None => blank.state,
+                };
                 StepSpec {
                     site,
                     node,
                     stack,
+                    state,
                     nth: (*nth).max(1),
                     ..blank
                 }
             }
             Trigger::Random { rate, node } => {
-                self.arm_set();
+                self.arm_set(Among::All);
                 let node = self.node(i, node.as_deref())?;
                 StepSpec {
                     trigger: TriggerKind::Random,
@@ -158,18 +186,75 @@ impl Compiler<'_> {
                     ..blank
                 }
             }
-            Trigger::NewContext { known } => {
-                self.arm_set();
-                for text in known {
-                    self.spec.contexts.push(context(i, Some(text))?);
+            Trigger::InState {
+                state,
+                node,
+                site,
+                rate,
+            } => {
+                let only = site.as_ref().map(|site| self.site(i, site)).transpose()?;
+                // What is not focused on is counted all the same.
+                self.arm_set(Among::All);
+                StepSpec {
+                    trigger: TriggerKind::Random,
+                    site: only.unwrap_or(blank.site),
+                    node: self.node(i, node.as_deref())?,
+                    state: self.state(i, state.as_ref())?,
+                    rate: *rate,
+                    ..blank
                 }
+            }
+            Trigger::NewState { known, nth } => {
+                self.arm_set(Among::All);
+                self.known(i, known)?;
+                StepSpec {
+                    trigger: TriggerKind::NewState,
+                    nth: *nth,
+                    ..blank
+                }
+            }
+            Trigger::NewContext {
+                known,
+                nth,
+                among,
+                any_stack,
+            } => {
+                self.arm_set(*among);
+                self.known(i, known)?;
                 StepSpec {
                     trigger: TriggerKind::NewContext,
+                    nth: *nth,
+                    any_stack: *any_stack,
+                    ..blank
+                }
+            }
+            Trigger::AfterAccess {
+                within_ms,
+                known,
+                nth,
+            } => {
+                self.arm_set(Among::All);
+                let known = known.iter().map(|access| access_key(*access));
+                self.spec.contexts.extend(known);
+                StepSpec {
+                    trigger: TriggerKind::AfterAccess,
+                    nth: *nth,
+                    within_ns: u32::try_from(within_ms * 1_000_000).unwrap_or(u32::MAX),
+                    ..blank
+                }
+            }
+            Trigger::AnyOf { sites } => {
+                for site in sites {
+                    let site = self.site(i, site)?;
+                    self.spec.arms[site as usize] |= ARM_SET;
+                }
+                StepSpec {
+                    trigger: TriggerKind::AnyOf,
                     ..blank
                 }
             }
             Trigger::Ask { site: None } => {
-                self.arm_set();
+                self.arm_set(Among::All);
                 StepSpec {
                     trigger: TriggerKind::Ask,
                     ..blank
@@ -224,7 +309,7 @@ impl Compiler<'_> {
 
     fn fault(&mut self, fault: &Fault) -> u32 {
         let (kind, amount, class) = match fault {
-            Fault::Any => return ANY_FAULT,
+            Fault::Any | Fault::SiteDelay { .. } => return ANY_FAULT,
             Fault::Throw { exception } => (FaultKind::Throw, 0, exception.replace('.', "/")),
             Fault::Delay { ms } => (FaultKind::Delay, *ms, String::new()),
             Fault::Crash => (FaultKind::Crash, 0, String::new()),
@@ -239,14 +324,14 @@ impl Compiler<'_> {
     }
 
     fn site(&self, step: usize, name: &str) -> Result<u32, PlanError> {
-        if let Some(site) = self.catalog.by_name(name) {
+        let catalog = self.ground.catalog;
+        if let Some(site) = catalog.by_name(name) {
             return Ok(site.id);
         }
         // The method is there but the call is another: say which calls it has.
         let method = name.split('>').next().unwrap_or(name);
         let same = |s: &&Site| s.name.split('>').next() == Some(method);
-        let near: Vec<&str> = self
-            .catalog
+        let near: Vec<&str> = catalog
             .sites
             .iter()
             .filter(same)
@@ -266,8 +351,9 @@ impl Compiler<'_> {
 
     fn node(&self, step: usize, node: Option<&str>) -> Result<u64, PlanError> {
         let Some(node) = node else { return Ok(0) };
-        if !self.nodes.iter().any(|n| n == node) {
-            let known = self.nodes.join(", ");
+        let nodes = self.ground.nodes;
+        if !nodes.iter().any(|n| n == node) {
+            let known = nodes.join(", ");
             return Err(PlanError::UnknownNode {
                 step: step + 1,
                 node: node.into(),
@@ -277,16 +363,76 @@ impl Compiler<'_> {
         Ok(fnv64(node.as_bytes()))
     }
 
-    fn arm_set(&mut self) {
-        for arm in &mut self.spec.arms {
-            *arm |= ARM_SET;
+    /// Id + 1; 0 stands for what runs outside all tasks.
+    fn state(&self, step: usize, name: Option<&String>) -> Result<u32, PlanError> {
+        let Some(name) = name else { return Ok(0) };
+        let found = self.ground.catalog.states.iter().find(|s| s.name == *name);
+        found
+            .map(|s| s.id + 1)
+            .ok_or_else(|| PlanError::UnknownState {
+                step: step + 1,
+                state: name.clone(),
+            })
+    }
+
+    fn known(&mut self, step: usize, keys: &[String]) -> Result<(), PlanError> {
+        for text in keys {
+            self.spec.contexts.push(context(step, Some(text))?);
+        }
+        Ok(())
+    }
+
+    fn arm_set(&mut self, among: Among) {
+        let Ground { catalog, any, .. } = self.ground;
+        let chosen = catalog.among(among);
+        for site in chosen {
+            let wanted = any.sites.as_ref().is_none_or(|s| s.is_match(&site.name));
+            if wanted {
+                self.spec.arms[site.id as usize] |= ARM_SET;
+            }
         }
     }
 
-    fn site_faults(&mut self, any: &AnyFaults) {
-        for site in &self.catalog.sites {
+    /// What meets only memory cannot fail and is not slow.
+    fn bar(&mut self) {
+        let Some(baseline) = self.ground.baseline else {
+            return;
+        };
+        for reached in &baseline.reached {
+            let site = self.ground.catalog.site(reached.site);
+            let frames = baseline.contexts.get(&reached.stack);
+            let stack = u64::from_str_radix(&reached.stack, 16);
+            if let (Some(site), Some(frames), Ok(stack)) = (site, frames, stack)
+                && site.is_in_memory(frames)
+            {
+                self.spec.barred.push(context_key(site.id, stack));
+            }
+        }
+        self.spec.barred.sort_unstable();
+        self.spec.barred.dedup();
+    }
+
+    /// For steps that take one of a site's own faults: of all steps of a plan the same.
+    fn site_faults(&mut self, fault: &Fault) {
+        let Ground {
+            catalog,
+            any,
+            baseline,
+            ..
+        } = self.ground;
+        for site in &catalog.sites {
             let first = self.spec.faults.len() as u32;
-            for fault in faults_of(site, any) {
+            let own = match fault {
+                Fault::SiteDelay {
+                    sync_ms,
+                    timeout_percent,
+                } => {
+                    let ms = delays::of_site(catalog, baseline, site, *sync_ms, *timeout_percent);
+                    ms.map(|ms| Fault::Delay { ms }).into_iter().collect()
+                }
+                _ => faults_of(site, any),
+            };
+            for fault in own {
                 self.fault(&fault);
             }
             let count = self.spec.faults.len() as u32 - first;
@@ -318,11 +464,6 @@ fn context(step: usize, text: Option<&str>) -> Result<u64, PlanError> {
         step: step + 1,
         text: text.into(),
     })
-}
-
-/// The name a context has in plans of trigger `new-context`.
-pub fn context_name(site: u32, stack: u64) -> String {
-    format!("{:016x}", context_key(site, stack))
 }
 
 #[cfg(test)]
@@ -368,15 +509,16 @@ mod tests {
             throw: true,
             crash: true,
             delay_ms: Some(5),
+            sites: None,
         };
-        board(
-            &plan,
-            &catalog(),
-            &["n1".into(), "n2".into()],
-            Recording::None,
-            Hold::Nowhere,
-            &any,
-        )
+        let (catalog, nodes) = (catalog(), ["n1".to_string(), "n2".to_string()]);
+        let ground = Ground {
+            catalog: &catalog,
+            nodes: &nodes,
+            any: &any,
+            baseline: None,
+        };
+        board(&plan, ground, Recording::None, Hold::Nowhere)
     }
 
     #[test]

@@ -164,9 +164,13 @@ impl Running<'_> {
                     .map(|d| d.to_string())
                     .map_err(|e| LabError::Command(e.to_string()))
             }
-            Fault::Throw { .. } | Fault::Delay { .. } | Fault::Crash | Fault::Any => Err(
-                LabError::Internal(format!("{fault} is the agent's business")),
-            ),
+            Fault::Throw { .. }
+            | Fault::Delay { .. }
+            | Fault::Crash
+            | Fault::Any
+            | Fault::SiteDelay { .. } => Err(LabError::Internal(format!(
+                "{fault} is the agent's business"
+            ))),
         }
     }
 

@@ -4,13 +4,14 @@
 //! counted from there on, and its clock goes on as if nothing had been. So a plan means the same
 //! from a snapshot as from a cold start.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use temblor_cluster::snapshot::{Snapshot, copy_tree};
 use temblor_model::event::{Event, Stage, What};
+use temblor_model::history::{Baseline, Reached};
 use temblor_model::plan::{Plan, Step, Trigger};
 
 use crate::LabError;
@@ -45,8 +46,8 @@ impl Point {
     fn hold(self) -> Hold {
         match self {
             Point::Booted => Hold::FirstHook,
-            // No step fires in a clean plan: held is nobody, and everything is recorded.
-            Point::Ready => Hold::AfterSteps(u32::MAX),
+            // The gate holds the clients, and nodes wait for them.
+            Point::Ready => Hold::Nowhere,
             Point::After(steps) => Hold::AfterSteps(steps),
         }
     }
@@ -113,6 +114,10 @@ impl Hits {
         hits
     }
 
+    fn of_key(&self, key: &(u32, String, String)) -> u32 {
+        self.0.get(key).copied().unwrap_or(0)
+    }
+
     /// All that match, of any node or context where none is given.
     fn count(&self, site: u32, node: Option<&String>, stack: Option<&String>) -> u32 {
         let matches = |key: &&(u32, String, String)| {
@@ -140,7 +145,7 @@ pub fn freeze(
 ) -> Result<Frozen, LabError> {
     let began = Instant::now();
     let spec = TrialSpec {
-        recording: Recording::All,
+        recording: Recording::Whole,
         jvms: match point {
             Point::Ready if setup.target.warms => Jvms::Lasting,
             _ => Jvms::Hooked,
@@ -194,7 +199,7 @@ impl Frozen {
         let plan = Plan::clean();
         let clean = TrialSpec {
             plan: &plan,
-            recording: Recording::All,
+            recording: Recording::Whole,
             from: Some(&self),
             dir: spec.dir.clone(),
             ..*spec
@@ -208,6 +213,40 @@ impl Frozen {
         let end = events.iter().position(is_work).unwrap_or(events.len());
         self.after = Some(Hits::of(&events[..end]));
         Ok(self)
+    }
+
+    /// Counts the clean fork as one more clean run: all forks have its roles, and a workload that
+    /// is shorter than from a cold start. A plan that asks for more could not go on from here.
+    pub fn teach(&self, baseline: &mut Baseline) {
+        let Some(after) = &self.after else {
+            return;
+        };
+        baseline.runs += 1;
+        let mut known = BTreeSet::new();
+        for r in &mut baseline.reached {
+            let key = (r.site, r.node.clone(), r.stack.clone());
+            let before = self.hits.of_key(&key).min(r.early);
+            let fork = before + after.of_key(&key);
+            if fork > 0 {
+                r.least = r.least.min(fork);
+                r.runs += 1;
+            }
+            known.insert(key);
+        }
+        for (key, &hits) in after.0.iter().filter(|(key, _)| !known.contains(*key)) {
+            let (site, node, stack) = key.clone();
+            baseline.reached.push(Reached {
+                site,
+                node,
+                stack,
+                hits,
+                least: hits,
+                early: 0,
+                runs: 1,
+            });
+        }
+        let place = |r: &Reached| (r.site, r.node.clone(), r.stack.clone());
+        baseline.reached.sort_by_cached_key(place);
     }
 
     /// The size of its images.
@@ -235,8 +274,13 @@ impl Frozen {
                 site,
                 node,
                 stack,
+                state,
                 nth,
             } => {
+                // In which state earlier hits were is not known.
+                if state.is_some() && !plan.working {
+                    return None;
+                }
                 let site = setup.catalog.by_name(site)?.id;
                 let (node, stack) = (node.as_ref(), stack.as_ref());
                 let seen = counts_before(self.hits.count(site, node, stack));
@@ -274,21 +318,13 @@ impl Frozen {
         let seen = self.seen_by(setup, spec.plan).ok_or_else(|| {
             LabError::Internal("a plan that asks for what lies before its snapshot".into())
         })?;
-        let board = compile::board(
-            spec.plan,
-            &setup.catalog,
-            &setup.hooked(),
-            spec.recording,
-            match spec.recording {
-                Recording::All => Point::Ready.hold(),
-                Recording::None => Hold::Nowhere,
-            },
-            &setup.any_faults,
-        )?;
+        let hooked = setup.hooked();
+        let ground = setup.ground(&hooked, spec.baseline);
+        let board = compile::board(spec.plan, ground, spec.recording, Hold::Nowhere)?;
         std::fs::create_dir_all(&spec.dir)
             .map_err(|e| LabError::io("make the trial's folder", &spec.dir, e))?;
         self.make_room_for_files(&spec.dir)?;
-        self.snapshot.copy_files(&spec.dir, &[BOARD_FILE])?;
+        let copied = self.snapshot.copy_files(&spec.dir, &[BOARD_FILE])?;
         let board = BoardFile::create(&spec.dir.join(BOARD_FILE), &board)?;
         if !board.board().inherit(&self.board.board()) {
             return Err(LabError::Internal(
@@ -318,7 +354,10 @@ impl Frozen {
             running.relay(event.clone());
         }
         running.step_since = (fired as u32, Instant::now());
-        let text = format!("goes on from the snapshot `{}`", self.point);
+        let text = format!(
+            "goes on from the snapshot `{}`, its files are {copied}",
+            self.point
+        );
         running.notice("lab", text);
         Ok(running)
     }

@@ -5,6 +5,7 @@ use temblor_model::bug::{FiredFault, Outcome, Verdict};
 use temblor_model::catalog::SiteCatalog;
 use temblor_model::event::What;
 use temblor_model::history::{Baseline, History};
+use temblor_model::visit::{self, Visit};
 
 use crate::trial::Finished;
 
@@ -32,7 +33,19 @@ pub fn outcome(
         warp: finished.history.warp,
         seconds: finished.seconds,
         cpu_seconds: finished.cpu_seconds,
+        visits: visits(&finished.history),
     }
+}
+
+/// What the trial came by, where that was counted. A node that was started again is one node.
+fn visits(history: &History) -> Vec<Visit> {
+    let mut visits: Vec<Visit> = Vec::new();
+    for event in &history.events {
+        if let What::Visited { visits: more, .. } = &event.what {
+            visits.extend(more.iter().cloned());
+        }
+    }
+    visit::summed(visits)
 }
 
 /// The evidence: each fault that fired, in order.
@@ -46,6 +59,9 @@ pub fn fired(history: &History, catalog: &SiteCatalog) -> Vec<FiredFault> {
                 site,
                 fault,
                 stack,
+                state,
+                nth,
+                access,
                 ..
             } => out.push(FiredFault {
                 step: *step,
@@ -57,6 +73,9 @@ pub fn fired(history: &History, catalog: &SiteCatalog) -> Vec<FiredFault> {
                 fault: fault.clone(),
                 stack: stack.clone(),
                 at_us: event.at_us,
+                state: state.and_then(|s| Some(catalog.states.get(s as usize)?.name.clone())),
+                nth: *nth,
+                access: *access,
             }),
             // A lab fault at a hit was told by the agent already.
             What::LabFault { step, fault, .. }
@@ -64,11 +83,9 @@ pub fn fired(history: &History, catalog: &SiteCatalog) -> Vec<FiredFault> {
             {
                 out.push(FiredFault {
                     step: *step,
-                    node: String::new(),
-                    site: String::new(),
                     fault: fault.clone(),
-                    stack: String::new(),
                     at_us: event.at_us,
+                    ..FiredFault::default()
                 });
             }
             _ => {}

@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 use temblor_cluster::cell::CellError;
 
 pub use campaign::{Campaign, Past};
-pub use check::check;
+pub use check::{check, site_pattern};
 pub use trial::{Setup, TrialSpec};
 
 /// Why a trial or a campaign could not go on.

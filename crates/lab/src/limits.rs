@@ -81,6 +81,7 @@ mod tests {
             site: "s".into(),
             node: None,
             stack: None,
+            state: None,
             nth: 1,
         };
         let plan = Plan::single(1, trigger, Fault::Delay { ms: 60_000 });

@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use crate::campaign::lock;
 
 /// Another trial beyond one per core begins while less of the machine is in use than this.
-const BUSY: f64 = 0.80;
+const BUSY: f64 = 0.90;
 /// What a trial that has just begun costs shows after this long.
-const SETTLE: Duration = Duration::from_millis(700);
+const SETTLE: Duration = Duration::from_millis(400);
 /// Trials per core at most, however idle: each takes memory.
 const MOST_PER_CORE: u32 = 3;
 /// Another trial needs this much memory, MiB.
 const LEAST_FREE_MIB: u64 = 1_200;
 /// Between two looks.
-const LOOK: Duration = Duration::from_millis(60);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Lets trials begin.
 pub struct Gate {

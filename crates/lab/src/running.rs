@@ -399,6 +399,9 @@ impl<'a> Running<'a> {
                 stack,
                 thread,
                 frames,
+                state,
+                nth,
+                access,
             } => {
                 let fault = self.fault_of(step, fault);
                 if fault == Fault::Crash
@@ -415,8 +418,12 @@ impl<'a> Running<'a> {
                     stack: hex(stack),
                     thread,
                     frames: lines(frames),
+                    state: state.checked_sub(1),
+                    nth,
+                    access: access.checked_sub(1),
                 }
             }
+            RecordWhat::Timeout { timeout, ms } => What::Captured { node, timeout, ms },
             RecordWhat::Notice { text } => What::Notice { source: node, text },
         };
         self.emit_at(at_us, what);
@@ -427,7 +434,7 @@ impl<'a> Running<'a> {
         use temblor_model::board::spec::FaultKind;
         let planned = self.plan.steps.get(step as usize).map(|s| s.fault.clone());
         match planned {
-            Some(fault) if fault != Fault::Any => fault,
+            Some(fault) if !matches!(fault, Fault::Any | Fault::SiteDelay { .. }) => fault,
             _ => match self.board.board().faults().get(fault as usize) {
                 Some(rec) => match FaultKind::from_u32(rec.kind) {
                     Some(FaultKind::Throw) => {

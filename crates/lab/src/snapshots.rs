@@ -68,13 +68,31 @@ impl Snapshots {
         format!("up to {:.1} GB of {place}", self.budget as f64 / 1e9)
     }
 
+    /// The cluster that is ready and has not begun to work, if it can be frozen.
+    pub fn ready(
+        &self,
+        setup: &Setup,
+        spec: &TrialSpec<'_>,
+        stop: &AtomicBool,
+        tell: &dyn Fn(String),
+    ) -> Result<Option<Arc<Frozen>>, LabError> {
+        if !can_fork(setup, spec) {
+            return Ok(None);
+        }
+        let key = Key {
+            point: Point::Ready,
+            warp: spec.warp,
+            prefix: Vec::new(),
+        };
+        self.get(setup, spec, key, stop, tell)
+    }
+
     /// The snapshot nearest before the plan's next step. `None`: the trial has to start cold.
-    /// `shared` steps of the plan are those of other plans, too. `tell` hears of news.
+    /// `tell` hears of news.
     pub fn for_plan(
         &self,
         setup: &Setup,
         spec: &TrialSpec<'_>,
-        shared: usize,
         stop: &AtomicBool,
         tell: &dyn Fn(String),
     ) -> Result<Option<Arc<Frozen>>, LabError> {
@@ -82,6 +100,7 @@ impl Snapshots {
             return Ok(None);
         }
         let mut points = Vec::new();
+        let shared = spec.shared;
         // What the lab itself did to network and processes is not in the images.
         let by_lab = |s: &Step| s.fault.is_lab();
         if shared > 0 && !spec.plan.steps[..shared].iter().any(by_lab) {

@@ -16,7 +16,7 @@ use temblor_model::plan::Plan;
 use crate::LabError;
 use crate::archive::Archives;
 use crate::board::{BOARD_FILE, BoardFile};
-use crate::compile::{self, AnyFaults, Hold, Recording};
+use crate::compile::{self, AnyFaults, Ground, Hold, Recording};
 use crate::frozen::{Frozen, HELD_LIMIT, Point, settle_files};
 use crate::limits::Limits;
 use crate::running::{EventOut, Running};
@@ -61,6 +61,20 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// What plans are made for, for those whose names are given.
+    pub(crate) fn ground<'a>(
+        &'a self,
+        hooked: &'a [String],
+        baseline: Option<&'a Baseline>,
+    ) -> Ground<'a> {
+        Ground {
+            catalog: &self.catalog,
+            nodes: hooked,
+            any: &self.any_faults,
+            baseline,
+        }
+    }
+
     /// The processes that faults can be injected into.
     pub fn hooked(&self) -> Vec<String> {
         self.target.cast.hooked(self.hook_clients)
@@ -101,6 +115,8 @@ pub struct TrialSpec<'a> {
     pub limits: Limits,
     /// What clean runs look like; none when this is one to learn from.
     pub baseline: Option<&'a Baseline>,
+    /// So many first steps of the plan are those of many plans.
+    pub shared: usize,
     /// Where it goes on from; else it starts cold.
     pub from: Option<&'a Frozen>,
 }
@@ -311,14 +327,9 @@ pub(crate) fn cold<'a>(
     // Of a fork that was cut short.
     settle_files(&spec.dir, false)?;
     let nodes = setup.target.cast.node_names();
-    let board = compile::board(
-        spec.plan,
-        &setup.catalog,
-        &setup.hooked(),
-        spec.recording,
-        hold,
-        &setup.any_faults,
-    )?;
+    let hooked = setup.hooked();
+    let ground = setup.ground(&hooked, spec.baseline);
+    let board = compile::board(spec.plan, ground, spec.recording, hold)?;
     let board = BoardFile::create(&spec.dir.join(BOARD_FILE), &board)?;
     let cell = Cell::open(CellSpec::new(&spec.dir))?;
     let clock = VirtualClock::start(spec.warp, &setup.warp_library, cell.dir())?;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
+use crate::visit::Visit;
 
 /// What a checker, and then a trial, comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -39,7 +40,7 @@ pub struct Judgement {
 }
 
 /// A fault that fired: the evidence, in words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FiredFault {
     pub step: u32,
     /// Empty for faults the lab executes.
@@ -49,6 +50,19 @@ pub struct FiredFault {
     pub fault: String,
     pub stack: String,
     pub at_us: u64,
+    /// Name of the abstract state of the task that was hit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Which hit of this site, state and stack it was in its node, where these were counted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nth: u32,
+    /// The access of data about nodes that was just before, by its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<u32>,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 /// How one trial ended.
@@ -66,6 +80,9 @@ pub struct Outcome {
     /// Processor time its nodes and clients used.
     #[serde(default)]
     pub cpu_seconds: f64,
+    /// What the trial came by, where its plan left the choice to the agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub visits: Vec<Visit>,
 }
 
 impl Outcome {

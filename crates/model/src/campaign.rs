@@ -41,6 +41,12 @@ pub struct CampaignSpec {
     pub faults: Vec<String>,
     /// Length of an injected delay, virtual milliseconds.
     pub delay_ms: u64,
+    /// What counts as one state, for policies that go by states.
+    #[serde(default)]
+    pub level: StateLevel,
+    /// Policies that choose lengths of delays try shorter and longer ones, too.
+    #[serde(default)]
+    pub sweep: bool,
     /// Regular expression on site names; empty takes all.
     pub sites: String,
     /// Also the entries of the JDK's own I/O methods.
@@ -75,6 +81,17 @@ impl CampaignSpec {
     fn usual_keep_mb() -> u64 {
         CampaignSpec::KEEP_MB
     }
+}
+
+/// What counts as one state, for policies that go by states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StateLevel {
+    /// An abstract state of a node.
+    #[default]
+    State,
+    /// A site in an abstract state of a node.
+    Operation,
 }
 
 /// How trials of the search begin.

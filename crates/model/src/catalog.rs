@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::board::spec::Points;
+use crate::plan::Among;
 use crate::site::{Site, SiteId};
 
 /// The basic blocks of one method, for coverage.
@@ -196,6 +198,12 @@ pub struct Guard {
     pub via: Vec<String>,
 }
 
+impl Guard {
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.by, GuardedBy::Timeout(_))
+    }
+}
+
 /// That a site is reached in a state of a task, and through which calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reach {
@@ -276,6 +284,38 @@ impl SiteCatalog {
 
     pub fn by_name(&self, name: &str) -> Option<&Site> {
         self.sites.iter().find(|s| s.name == name)
+    }
+
+    /// How many points can be hooked, of each kind.
+    pub fn points(&self) -> Points {
+        Points {
+            sites: self.sites.len() as u32,
+            states: self.states.len() as u32,
+            tasks: self.tasks.len() as u32,
+            accesses: self.meta_accesses.len() as u32,
+            timeouts: self.timeouts.len() as u32,
+        }
+    }
+
+    /// The sites that a trigger looks at.
+    pub fn among(&self, among: Among) -> Vec<&Site> {
+        let is_io = |s: &&Site| s.io.is_some();
+        let is_timed = |s: &Site| s.guards.iter().any(|g| g.is_timeout());
+        match among {
+            Among::All => self.sites.iter().collect(),
+            Among::Guarded => {
+                let guarded = self.sites.iter().filter(is_io);
+                guarded.filter(|s| !s.guards.is_empty()).collect()
+            }
+            Among::Timed => {
+                let io = self.sites.iter().filter(is_io);
+                io.filter(|s| is_timed(s)).collect()
+            }
+            Among::Groups => {
+                let sites = self.groups.iter().filter_map(Group::representative);
+                sites.filter_map(|id| self.site(id)).collect()
+            }
+        }
     }
 
     /// Calls whose faults cannot happen.

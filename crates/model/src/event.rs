@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::history::ClientRole;
 use crate::op::{Done, Op};
 use crate::site::SiteId;
+use crate::visit::{Move, Visit};
 
 /// Something that happened in a trial, in real microseconds since the trial began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,6 +87,31 @@ pub enum What {
         stack: String,
         thread: String,
         frames: Vec<String>,
+        /// Id of the abstract state of the task that was hit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<u32>,
+        /// Which hit of this site, state and stack it was; 0 where they were not counted.
+        #[serde(default)]
+        nth: u32,
+        /// The access of data about nodes that was just before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        access: Option<u32>,
+    },
+    /// What a node's process came by, told once at the end.
+    Visited {
+        node: String,
+        visits: Vec<Visit>,
+    },
+    /// How the tasks of a node's process went from state to state, told once at the end.
+    Moved {
+        node: String,
+        moves: Vec<Move>,
+    },
+    /// The value that a timeout has, virtual milliseconds.
+    Captured {
+        node: String,
+        timeout: u32,
+        ms: u64,
     },
     /// The lab executed a fault of its own.
     LabFault {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{Event, What};
 use crate::plan::Plan;
 use crate::site::SiteId;
+use crate::visit::{Move, Visit};
 
 /// One trial, whole.
 #[derive(Clone, Debug)]
@@ -80,6 +81,15 @@ pub struct Baseline {
     /// How long operations take that succeed, per phase and kind.
     #[serde(default)]
     pub latency: Vec<Latency>,
+    /// What clean runs came by, per node, state and site: the most hits in one run.
+    #[serde(default)]
+    pub visits: Vec<Visit>,
+    /// How tasks went from state to state, all runs together.
+    #[serde(default)]
+    pub moves: Vec<Move>,
+    /// The values of timeouts, virtual milliseconds, by their ids; ascending.
+    #[serde(default)]
+    pub timeouts: BTreeMap<u32, Vec<u64>>,
 }
 
 impl Baseline {

@@ -15,6 +15,7 @@ pub mod op;
 pub mod plan;
 pub mod settings;
 pub mod site;
+pub mod visit;
 
 /// FNV-1a over bytes: the one hash for names, contexts and class identity, stable everywhere.
 pub const fn fnv64(bytes: &[u8]) -> u64 {

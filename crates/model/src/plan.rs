@@ -44,6 +44,9 @@ pub enum Trigger {
         /// Context: hash of the stack, in hex.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stack: Option<String>,
+        /// Abstract state of the task that hits, by its name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<String>,
         #[serde(default = "one")]
         nth: u32,
     },
@@ -53,11 +56,55 @@ pub enum Trigger {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<String>,
     },
-    /// The first hit in a context (site and stack) that is not among `known`.
-    NewContext {
+    /// Any site while the task that hits is in this abstract state; each hit with this
+    /// probability, drawn from the plan's seed.
+    InState {
+        /// Its name; none stands for what runs outside all tasks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
+        /// Only hits of this site.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        site: Option<String>,
+        rate: f64,
+    },
+    /// The first hit in an abstract state of a node that is not among `known`.
+    NewState {
+        /// Names made by [`crate::visit::state_name`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         known: Vec<String>,
+        /// Of the new ones, in the order in which the trial comes to them (1 is the first).
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        nth: u32,
     },
+    /// The first hit in a context (site and stack) that is not among `known`.
+    NewContext {
+        /// Names made by [`crate::visit::context_name`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        known: Vec<String>,
+        /// Of the new ones, in the order in which the trial comes to them (1 is the first).
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        nth: u32,
+        #[serde(default, skip_serializing_if = "Among::is_all")]
+        among: Among,
+        /// All stacks of a site are one context.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        any_stack: bool,
+    },
+    /// The first hit so soon after an access of data about nodes that is not among `known`.
+    AfterAccess {
+        /// Real milliseconds.
+        within_ms: u64,
+        /// Ids of accesses in the catalog.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        known: Vec<u32>,
+        /// Of the new ones, in the order in which the trial comes to them (1 is the first).
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        nth: u32,
+    },
+    /// The next hit of one of these sites, of those where no step has fired yet.
+    AnyOf { sites: Vec<String> },
     /// The lab is asked at each hit and decides.
     Ask {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,6 +116,30 @@ pub enum Trigger {
 
 fn one() -> u32 {
     1
+}
+
+fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
+/// Which sites a trigger looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Among {
+    #[default]
+    All,
+    /// I/O that others wait for, or that a timeout protects.
+    Guarded,
+    /// Of these, the last one of each basic block.
+    Groups,
+    /// I/O that a timeout protects.
+    Timed,
+}
+
+impl Among {
+    fn is_all(&self) -> bool {
+        *self == Among::All
+    }
 }
 
 /// What goes wrong.
@@ -83,6 +154,13 @@ pub enum Fault {
     Crash,
     /// One of the faults the catalog lists for the site that is hit, drawn from the seed.
     Any,
+    /// A delay as long as the site's guard makes it interesting.
+    SiteDelay {
+        /// Where others wait for the site, virtual milliseconds.
+        sync_ms: u64,
+        /// Where a timeout protects it, percent of what that was in clean runs.
+        timeout_percent: u32,
+    },
     /// The lab starts a node again; `*` is every node that is down.
     Restart { node: String },
     /// The lab freezes a node's processes for this many virtual milliseconds.
@@ -130,7 +208,11 @@ impl Fault {
     pub fn is_lab(&self) -> bool {
         !matches!(
             self,
-            Fault::Throw { .. } | Fault::Delay { .. } | Fault::Crash | Fault::Any
+            Fault::Throw { .. }
+                | Fault::Delay { .. }
+                | Fault::Crash
+                | Fault::Any
+                | Fault::SiteDelay { .. }
         )
     }
 
@@ -157,6 +239,7 @@ impl Fault {
             Fault::Delay { .. } => "delay".into(),
             Fault::Crash => "crash".into(),
             Fault::Any => "any".into(),
+            Fault::SiteDelay { .. } => "delay".into(),
             Fault::Restart { .. } => "restart".into(),
             Fault::Pause { .. } => "pause".into(),
             Fault::Partition { .. } => "partition".into(),
@@ -175,6 +258,14 @@ impl std::fmt::Display for Fault {
             Fault::Delay { ms } => write!(f, "delay {} s", *ms as f64 / 1000.0),
             Fault::Crash => write!(f, "crash"),
             Fault::Any => write!(f, "any fault of the site"),
+            Fault::SiteDelay {
+                sync_ms,
+                timeout_percent,
+            } => write!(
+                f,
+                "delay {} s, or {timeout_percent} % of the site's timeout",
+                *sync_ms as f64 / 1000.0
+            ),
             Fault::Restart { node } => write!(f, "restart {node}"),
             Fault::Pause { node, ms } => write!(f, "pause {node} {} s", *ms as f64 / 1000.0),
             Fault::Partition { groups } => {
@@ -207,6 +298,7 @@ impl std::fmt::Display for Trigger {
                 site,
                 node,
                 stack,
+                state,
                 nth,
             } => {
                 write!(f, "{site}")?;
@@ -216,6 +308,9 @@ impl std::fmt::Display for Trigger {
                 if let Some(stack) = stack {
                     write!(f, " in context {stack}")?;
                 }
+                if let Some(state) = state {
+                    write!(f, " in state {state}")?;
+                }
                 if *nth > 1 {
                     write!(f, ", hit {nth}")
                 } else {
@@ -223,7 +318,29 @@ impl std::fmt::Display for Trigger {
                 }
             }
             Trigger::Random { rate, .. } => write!(f, "any hit with probability {rate}"),
+            Trigger::InState {
+                state,
+                node,
+                site,
+                rate,
+            } => {
+                let state = state.as_deref().unwrap_or("outside all tasks");
+                write!(f, "a hit in state {state}")?;
+                if let Some(node) = node {
+                    write!(f, " on {node}")?;
+                }
+                if let Some(site) = site {
+                    write!(f, " of {site}")?;
+                }
+                write!(f, " with probability {rate:.3}")
+            }
+            Trigger::NewState { .. } => write!(f, "the first hit in a new state"),
             Trigger::NewContext { .. } => write!(f, "the first hit in a new context"),
+            Trigger::AfterAccess { within_ms, .. } => write!(
+                f,
+                "the first hit within {within_ms} ms of a new access of data about nodes"
+            ),
+            Trigger::AnyOf { sites } => write!(f, "the next hit of one of {} sites", sites.len()),
             Trigger::Ask { .. } => write!(f, "when the lab says so"),
             Trigger::After { ms } => write!(f, "{} s later", *ms as f64 / 1000.0),
         }
@@ -243,6 +360,16 @@ impl std::fmt::Display for Plan {
             100 => Ok(()),
             load => write!(f, "; {load} % of the workload"),
         }
+    }
+}
+
+impl Trigger {
+    /// The agent chooses where it fires, among all hits.
+    pub fn is_online(&self) -> bool {
+        !matches!(
+            self,
+            Trigger::Hit { .. } | Trigger::After { .. } | Trigger::Ask { .. }
+        )
     }
 }
 
@@ -282,6 +409,15 @@ impl Plan {
         }
     }
 
+    /// Some step looks at abstract states.
+    pub fn needs_states(&self) -> bool {
+        let looks = |s: &Step| match &s.when {
+            Trigger::Hit { state, .. } => state.is_some(),
+            when => when.is_online(),
+        };
+        self.steps.iter().any(looks)
+    }
+
     /// Virtual milliseconds the plan itself may add to a trial.
     pub fn added_ms(&self) -> u64 {
         let step = |s: &Step| {
@@ -291,6 +427,7 @@ impl Plan {
                 0
             };
             match s.fault {
+                Fault::SiteDelay { sync_ms, .. } => wait + sync_ms,
                 Fault::Delay { ms }
                 | Fault::Pause { ms, .. }
                 | Fault::SlowDisk { ms, .. }

@@ -24,6 +24,7 @@ fn step(trigger: TriggerKind) -> StepSpec {
         nth: 1,
         rate: 0.0,
         fault: 0,
+        ..StepSpec::default()
     }
 }
 

@@ -159,6 +159,7 @@ pub fn step(trigger: TriggerKind, site: u32) -> StepSpec {
         nth: 1,
         rate: 1.0,
         fault: 0,
+        ..StepSpec::default()
     }
 }
 

@@ -337,6 +337,7 @@ mod tests {
             warp,
             seconds: 1.0,
             cpu_seconds: 1.0,
+            visits: Vec::new(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use temblor_cluster::artifact;
 use temblor_cluster::target::Choice;
 use temblor_lab::Past;
-use temblor_model::campaign::{CampaignSpec, StartSpec, Summary, WarpSpec};
+use temblor_model::campaign::{CampaignSpec, StartSpec, StateLevel, Summary, WarpSpec};
 
 use super::campaign;
 use crate::args::DemoArgs;
@@ -37,6 +37,8 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
         warp: WarpSpec::Auto,
         faults: vec!["throw".into(), "delay".into()],
         delay_ms: DELAY_MS,
+        level: StateLevel::default(),
+        sweep: false,
         sites: String::new(),
         jdk_sites: false,
         coverage: false,

@@ -9,7 +9,7 @@ use temblor_explore::triage::{self, Signature};
 use temblor_lab::{Past, below};
 use temblor_model::bug::{Bug, Outcome};
 use temblor_model::campaign::{
-    CampaignEvent, CampaignSpec, EventSink, Purpose, StartSpec, Summary, WarpSpec,
+    CampaignEvent, CampaignSpec, EventSink, Purpose, StartSpec, StateLevel, Summary, WarpSpec,
 };
 use temblor_model::history::Baseline;
 use temblor_model::plan::Plan;
@@ -127,6 +127,8 @@ impl Wanted {
             warp,
             faults: vec!["throw".into(), "delay".into(), "crash".into()],
             delay_ms: self.delay_ms,
+            level: StateLevel::default(),
+            sweep: false,
             sites: String::new(),
             jdk_sites: self.jdk_sites,
             coverage: false,

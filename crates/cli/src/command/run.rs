@@ -43,6 +43,8 @@ fn spec(args: &RunArgs, prepared: &Prepared) -> anyhow::Result<CampaignSpec> {
         warp: args.warp.0,
         faults: args.faults.clone(),
         delay_ms: args.delay.ms,
+        level: args.states.level(),
+        sweep: args.sweep,
         sites: args.sites.clone(),
         jdk_sites: args.jdk_sites,
         coverage: args.coverage,

@@ -142,6 +142,7 @@ fn spread(
             site: context.site.clone(),
             node: node.map(str::to_owned),
             stack: Some(context.stack.clone()),
+            state: None,
             nth,
         };
         let injections = rounds[round].entry(context.site_id).or_default();

@@ -13,6 +13,7 @@ mod space;
 
 use regex::Regex;
 use temblor_model::bug::Outcome;
+use temblor_model::campaign::StateLevel;
 use temblor_model::catalog::SiteCatalog;
 use temblor_model::history::Baseline;
 use temblor_model::plan::Plan;
@@ -29,6 +30,12 @@ pub trait Policy: Send {
 
     /// What a trial came to. Called in order of trial numbers.
     fn learn(&mut self, plan: &Plan, outcome: &Outcome);
+
+    /// How many of a plan's first steps are those of many other plans: they need to run once, and
+    /// each plan can go on from there.
+    fn shared(&self, _: &Plan) -> usize {
+        0
+    }
 }
 
 /// A kind of fault that policies may put at a site.
@@ -78,6 +85,10 @@ pub struct Scope<'a> {
     pub plan: Option<&'a Plan>,
     /// How often `replay` runs it.
     pub times: u64,
+    /// What counts as one state.
+    pub level: StateLevel,
+    /// Try shorter and longer delays, too, where the policy chooses their length.
+    pub sweep: bool,
     /// Only hits after clients began to work, none of the cluster's start.
     pub working: bool,
 }
@@ -109,15 +120,6 @@ const POLICIES: &[(&str, Build)] = &[
         Ok(Box::new(Replay::new(plan.clone(), scope.times)))
     }),
 ];
-
-/// How many of a plan's first steps its policy gives to many plans: these steps need to run once,
-/// and each plan can go on from there.
-pub fn shared_steps(policy: &str, plan: &Plan) -> usize {
-    match policy {
-        "pairs" => Pairs::shared(plan),
-        _ => 0,
-    }
-}
 
 /// The names that [`build`] knows.
 pub fn names() -> impl Iterator<Item = &'static str> {

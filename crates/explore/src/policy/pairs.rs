@@ -56,11 +56,6 @@ impl Pairs {
             bunch: VecDeque::new(),
         }
     }
-
-    /// How many steps the plans of a bunch share: the first fault.
-    pub fn shared(plan: &Plan) -> usize {
-        usize::from(plan.steps.len() > 1)
-    }
 }
 
 /// One fault of each kind per site, those that are hit rarely first.
@@ -73,6 +68,7 @@ fn seconds(scope: &Scope<'_>, draw: &mut Draw) -> Vec<Step> {
                 site: context.site.clone(),
                 node: None,
                 stack: None,
+                state: None,
                 nth: 1,
             };
             let step = Step {
@@ -123,6 +119,11 @@ impl Policy for Pairs {
     }
 
     fn learn(&mut self, _: &Plan, _: &Outcome) {}
+
+    /// The first fault.
+    fn shared(&self, plan: &Plan) -> usize {
+        usize::from(plan.steps.len() > 1)
+    }
 }
 
 #[cfg(test)]
@@ -141,12 +142,13 @@ mod tests {
     #[test]
     fn a_bunch_shares_its_first_step_and_differs_in_the_rest() {
         let plans = plans(10 * BUNCH);
+        let policy = Simulated::small().policy("pairs", 3);
         for bunch in plans.chunks(BUNCH) {
             let first = &bunch[0].steps[0];
             assert!(
                 bunch
                     .iter()
-                    .all(|p| p.steps[0] == *first && Pairs::shared(p) == 1)
+                    .all(|p| p.steps[0] == *first && policy.shared(p) == 1)
             );
             let rest: BTreeSet<String> = bunch
                 .iter()

@@ -46,6 +46,7 @@ impl Policy for Random {
             site: context.site.clone(),
             node: Some(node.node.clone()),
             stack: Some(context.stack.clone()),
+            state: None,
             nth: 1 + self.draw.below(node.hits as usize) as u32,
         };
         Some(plan(self.draw.plan_seed(), when, fault.clone()))

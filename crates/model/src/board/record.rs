@@ -29,7 +29,15 @@ pub enum RecordWhat {
         thread: String,
         /// One frame a line.
         frames: String,
+        /// Id of the state + 1; 0 outside all tasks, or where states are not told.
+        state: u32,
+        /// Which hit of this site, state and stack it was; 0 where they are not counted.
+        nth: u32,
+        /// Id of the access just before + 1; 0: none.
+        access: u32,
     },
+    /// A timeout has this value, in milliseconds.
+    Timeout { timeout: u32, ms: u64 },
     /// Something people should know: a class left alone, a fault that could not be made.
     Notice { text: String },
 }
@@ -38,6 +46,7 @@ const HIT: u16 = 1;
 const CONTEXT: u16 = 2;
 const FIRED: u16 = 3;
 const NOTICE: u16 = 4;
+const TIMEOUT: u16 = 5;
 
 impl Record {
     /// Kind and body for the ring.
@@ -76,15 +85,26 @@ impl Record {
                 stack,
                 thread,
                 frames,
+                state,
+                nth,
+                access,
             } => {
                 n32(&mut out, *step);
                 n32(&mut out, *site);
                 n32(&mut out, *count);
                 n32(&mut out, *fault);
                 n64(&mut out, *stack);
+                for n in [state, nth, access] {
+                    n32(&mut out, *n);
+                }
                 text(&mut out, thread);
                 text(&mut out, frames);
                 FIRED
+            }
+            RecordWhat::Timeout { timeout, ms } => {
+                n32(&mut out, *timeout);
+                n64(&mut out, *ms);
+                TIMEOUT
             }
             RecordWhat::Notice { text: said } => {
                 text(&mut out, said);
@@ -115,8 +135,15 @@ impl Record {
                 count: rest.n32()?,
                 fault: rest.n32()?,
                 stack: rest.n64()?,
+                state: rest.n32()?,
+                nth: rest.n32()?,
+                access: rest.n32()?,
                 thread: rest.text()?,
                 frames: rest.text()?,
+            },
+            TIMEOUT => RecordWhat::Timeout {
+                timeout: rest.n32()?,
+                ms: rest.n64()?,
             },
             NOTICE => RecordWhat::Notice { text: rest.text()? },
             _ => return None,
@@ -163,6 +190,13 @@ mod tests {
             stack: 5,
             thread: "main".into(),
             frames: "a.B.c:1\na.B.d:2".into(),
+            state: 6,
+            nth: 7,
+            access: 8,
+        };
+        let timeout = RecordWhat::Timeout {
+            timeout: 3,
+            ms: 30_000,
         };
         let hit = RecordWhat::Hit {
             site: 9,
@@ -170,7 +204,7 @@ mod tests {
             stack: 0,
             thread: String::new(),
         };
-        for what in [fired, hit, RecordWhat::Notice { text: "ü".into() }] {
+        for what in [fired, hit, timeout, RecordWhat::Notice { text: "ü".into() }] {
             let record = Record { at_ns: 42, what };
             let (kind, body) = record.encode();
             assert_eq!(Record::decode(kind, &body), Some(record));
@@ -179,7 +213,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_decode_without_panic(kind in 0u16..6, body: Vec<u8>) {
+        fn any_bytes_decode_without_panic(kind in 0u16..7, body: Vec<u8>) {
             let _ = Record::decode(kind, &body);
         }
     }

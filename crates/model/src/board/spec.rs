@@ -2,8 +2,9 @@
 
 use std::sync::atomic::AtomicU32;
 
+use super::table::{MOVES, MoveRec, SEEN, VISITS, VisitRec};
 use super::view::{AskCell, FaultRec, Header, SiteFaults, SlotHeader, StepRec};
-use super::{ASK_CELLS, MAGIC, NO_STEP, VERSION};
+use super::{ANY_SITE, ANY_STATE, ARM_POINT, ASK_CELLS, MAGIC, NO_STEP, VERSION};
 
 /// How a step decides, on the board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +16,26 @@ pub enum TriggerKind {
     Ask = 4,
     /// The lab fires it; agents pass by.
     Lab = 5,
+    NewState = 6,
+    AfterAccess = 7,
+    /// Sites of the set, each once in a trial.
+    AnyOf = 8,
 }
 
 impl TriggerKind {
     pub fn from_u32(value: u32) -> Option<Self> {
         use TriggerKind::*;
-        [AtHit, Random, NewContext, Ask, Lab]
-            .into_iter()
-            .find(|k| *k as u32 == value)
+        let all = [
+            AtHit,
+            Random,
+            NewContext,
+            Ask,
+            Lab,
+            NewState,
+            AfterAccess,
+            AnyOf,
+        ];
+        all.into_iter().find(|k| *k as u32 == value)
     }
 }
 
@@ -62,6 +75,93 @@ pub struct StepSpec {
     pub rate: f64,
     /// Index into the faults, or [`super::ANY_FAULT`].
     pub fault: u32,
+    /// Id of the state + 1, 0 outside all tasks, or [`super::ANY_STATE`].
+    pub state: u32,
+    /// All stacks of a site are one context, for `NewContext`.
+    pub any_stack: bool,
+    /// Limit of `AfterAccess`, real nanoseconds.
+    pub within_ns: u32,
+}
+
+impl Default for StepSpec {
+    /// The next hit of any site.
+    fn default() -> Self {
+        StepSpec {
+            trigger: TriggerKind::AtHit,
+            site: ANY_SITE,
+            node: 0,
+            stack: 0,
+            nth: 1,
+            rate: 0.0,
+            fault: 0,
+            state: ANY_STATE,
+            any_stack: false,
+            within_ns: 0,
+        }
+    }
+}
+
+/// How many points of each kind a target has. Each has an arm byte; their numbers follow one
+/// another in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Points {
+    pub sites: u32,
+    /// Where abstract states are entered.
+    pub states: u32,
+    /// Where tasks are left.
+    pub tasks: u32,
+    /// Where data about nodes is accessed.
+    pub accesses: u32,
+    /// Where a timeout's value can be read.
+    pub timeouts: u32,
+}
+
+/// A number among the points, as what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PointId {
+    Site(u32),
+    State(u32),
+    Task(u32),
+    Access(u32),
+    Timeout(u32),
+}
+
+impl Points {
+    pub fn total(&self) -> u32 {
+        // A damaged header may say anything.
+        [self.states, self.tasks, self.accesses, self.timeouts]
+            .iter()
+            .fold(self.sites, |sum, n| sum.saturating_add(*n))
+    }
+
+    pub fn number(&self, point: PointId) -> u32 {
+        let tasks = self.sites + self.states;
+        match point {
+            PointId::Site(n) => n,
+            PointId::State(n) => self.sites + n,
+            PointId::Task(n) => tasks + n,
+            PointId::Access(n) => tasks + self.tasks + n,
+            PointId::Timeout(n) => tasks + self.tasks + self.accesses + n,
+        }
+    }
+
+    pub fn point(&self, number: u32) -> Option<PointId> {
+        let kinds: [(u32, fn(u32) -> PointId); 5] = [
+            (self.sites, PointId::Site),
+            (self.states, PointId::State),
+            (self.tasks, PointId::Task),
+            (self.accesses, PointId::Access),
+            (self.timeouts, PointId::Timeout),
+        ];
+        let mut left = number;
+        for (count, kind) in kinds {
+            if left < count {
+                return Some(kind(left));
+            }
+            left -= count;
+        }
+        None
+    }
 }
 
 /// One fault as the agent executes it.
@@ -80,13 +180,23 @@ pub struct BoardSpec {
     pub seed: u64,
     /// One arm byte per site.
     pub arms: Vec<u8>,
+    /// What else has one; `sites` is not looked at.
+    pub points: Points,
+    /// Which of these are told.
+    pub tell_states: bool,
+    pub tell_accesses: bool,
+    pub tell_timeouts: bool,
+    /// Visits and moves are counted.
+    pub counts: bool,
     pub block_count: u32,
     pub steps: Vec<StepSpec>,
     pub faults: Vec<FaultSpec>,
     /// Per site, the range of `faults` it may take at random (`ANY_FAULT`). May be empty.
     pub site_faults: Vec<(u32, u32)>,
-    /// Contexts already explored, for `NewContext`: `context_key(site, stack)`.
+    /// What is known already, for `NewContext`, `NewState` and `AfterAccess`.
     pub contexts: Vec<u64>,
+    /// Contexts in which no step fires that leaves the site open: `context_key(site, stack)`.
+    pub barred: Vec<u64>,
     /// Processes that may join.
     pub slots: u32,
     /// Units of 64 bytes in each ring; a power of two.
@@ -116,11 +226,17 @@ impl Default for BoardSpec {
             catalog_hash: 0,
             seed: 0,
             arms: Vec::new(),
+            points: Points::default(),
+            tell_states: false,
+            tell_accesses: false,
+            tell_timeouts: false,
+            counts: false,
             block_count: 0,
             steps: Vec::new(),
             faults: Vec::new(),
             site_faults: Vec::new(),
             contexts: Vec::new(),
+            barred: Vec::new(),
             slots: 16,
             ring_units: 1 << 13,
             stacks_per_site: 200,
@@ -137,6 +253,17 @@ impl Default for BoardSpec {
 /// One number for a site in a context.
 pub fn context_key(site: u32, stack: u64) -> u64 {
     crate::fnv64_from(stack, &site.to_le_bytes())
+}
+
+/// One number for an access of data about nodes.
+pub fn access_key(access: u32) -> u64 {
+    crate::fnv64(&access.to_le_bytes())
+}
+
+/// One number for an abstract state of a node, given by the hash of its name.
+pub fn state_key(node: u64, state: Option<u32>) -> u64 {
+    let state = state.map_or(0, |s| s + 1);
+    crate::fnv64_from(node, &state.to_le_bytes())
 }
 
 fn align(at: u64) -> u64 {
@@ -162,19 +289,30 @@ impl BoardSpec {
             at = here + len as u64;
             here
         };
-        header.arms_at = place(self.arms.len());
+        let points = Points {
+            sites: self.arms.len() as u32,
+            ..self.points
+        };
+        header.arms_at = place(points.total() as usize);
         header.asks_at = place(ASK_CELLS * size_of::<AskCell>());
+        header.seen_at = place(SEEN as usize * 8);
         let plan_at = place(0);
         header.site_faults_at = place(self.site_faults.len() * size_of::<SiteFaults>());
         header.steps_at = place(self.steps.len() * size_of::<StepRec>());
         header.faults_at = place(self.faults.len() * size_of::<FaultRec>());
         header.contexts_at = place(self.contexts.len() * 8);
+        header.barred_at = place(self.barred.len() * 8);
         header.strings_at = place(strings.len());
         let plan_end = place(0).max(plan_at + self.plan_room);
         let ring = self.ring_units as usize * 64;
         header.counters_in_slot = align(size_of::<SlotHeader>() as u64);
-        header.coverage_in_slot = align(header.counters_in_slot + self.arms.len() as u64 * 4);
-        header.ring_in_slot = align(header.coverage_in_slot + u64::from(self.block_count));
+        let counters = u64::from(points.total()) * 4;
+        header.coverage_in_slot = align(header.counters_in_slot + counters);
+        header.visits_in_slot = align(header.coverage_in_slot + u64::from(self.block_count));
+        let visits = VISITS as usize * size_of::<VisitRec>();
+        header.moves_in_slot = align(header.visits_in_slot + visits as u64);
+        let moves = MOVES as usize * size_of::<MoveRec>();
+        header.ring_in_slot = align(header.moves_in_slot + moves as u64);
         // Whole pages, so that untouched slots never cost memory.
         header.slot_len = (header.ring_in_slot + ring as u64).next_multiple_of(4096);
         header.slots_at = plan_end.next_multiple_of(4096);
@@ -183,12 +321,18 @@ impl BoardSpec {
         header.version = VERSION;
         header.catalog_hash = self.catalog_hash;
         header.seed = self.seed;
-        header.site_count = self.arms.len() as u32;
+        header.site_count = points.sites;
+        header.state_count = points.states;
+        header.task_count = points.tasks;
+        header.access_count = points.accesses;
+        header.timeout_count = points.timeouts;
+        header.counts = self.counts.into();
         header.block_count = self.block_count;
         header.step_count = self.steps.len() as u32;
         header.fault_count = self.faults.len() as u32;
         header.site_fault_count = self.site_faults.len() as u32;
         header.context_count = self.contexts.len() as u32;
+        header.barred_count = self.barred.len() as u32;
         header.strings_len = strings.len() as u32;
         header.slot_count = self.slots;
         header.ring_units = self.ring_units;
@@ -206,6 +350,27 @@ impl BoardSpec {
             out[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
         };
         put(header.arms_at, &self.arms);
+        let arm = |tell: bool| if tell { ARM_POINT } else { 0 };
+        for (number, count, tell) in [
+            (
+                points.number(PointId::State(0)),
+                points.states + points.tasks,
+                self.tell_states,
+            ),
+            (
+                points.number(PointId::Access(0)),
+                points.accesses,
+                self.tell_accesses,
+            ),
+            (
+                points.number(PointId::Timeout(0)),
+                points.timeouts,
+                self.tell_timeouts,
+            ),
+        ] {
+            let arms = vec![arm(tell); count as usize];
+            put(header.arms_at + u64::from(number), &arms);
+        }
         for (i, (first, count)) in self.site_faults.iter().enumerate() {
             let rec = SiteFaults {
                 first: *first,
@@ -232,10 +397,15 @@ impl BoardSpec {
                 rec.bytes(),
             );
         }
-        let mut contexts = self.contexts.clone();
-        contexts.sort_unstable();
-        for (i, context) in contexts.iter().enumerate() {
-            put(header.contexts_at + (i * 8) as u64, &context.to_le_bytes());
+        for (at, keys) in [
+            (header.contexts_at, &self.contexts),
+            (header.barred_at, &self.barred),
+        ] {
+            let mut keys = keys.clone();
+            keys.sort_unstable();
+            for (i, key) in keys.iter().enumerate() {
+                put(at + (i * 8) as u64, &key.to_le_bytes());
+            }
         }
         put(header.strings_at, &strings);
         (out, header.file_len)

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use super::ring::Ring;
-use super::spec::{FaultSpec, StepSpec};
+use super::spec::{FaultSpec, Points, StepSpec};
+use super::table::{MOVES, MoveRec, SEEN, VISITS, VisitRec};
 use super::{ASK_CELLS, MAGIC, NAME_LEN, VERSION};
 
 macro_rules! plain {
@@ -30,20 +31,30 @@ pub struct Header {
     pub steps_at: u64,
     pub faults_at: u64,
     pub contexts_at: u64,
+    pub barred_at: u64,
     pub strings_at: u64,
     pub asks_at: u64,
+    pub seen_at: u64,
     pub slots_at: u64,
     pub slot_len: u64,
     pub counters_in_slot: u64,
     pub coverage_in_slot: u64,
+    pub visits_in_slot: u64,
+    pub moves_in_slot: u64,
     pub ring_in_slot: u64,
     pub version: u32,
     pub site_count: u32,
+    /// Other points with an arm byte, after the sites and in this order.
+    pub state_count: u32,
+    pub task_count: u32,
+    pub access_count: u32,
+    pub timeout_count: u32,
     pub block_count: u32,
     pub step_count: u32,
     pub fault_count: u32,
     pub site_fault_count: u32,
     pub context_count: u32,
+    pub barred_count: u32,
     pub strings_len: u32,
     pub slot_count: u32,
     pub ring_units: u32,
@@ -60,6 +71,10 @@ pub struct Header {
     pub hold: AtomicU32,
     /// `hold` becomes 1 when so many steps have fired; 0: never.
     pub hold_after: u32,
+    /// 1: visits and moves are counted.
+    pub counts: u32,
+    /// Orders first visits.
+    pub ticket: AtomicU32,
 }
 
 /// A step of the plan.
@@ -76,7 +91,13 @@ pub struct StepRec {
     pub fault: u32,
     /// Matching hits since the step became current.
     pub count: AtomicU32,
-    pub spare: [u32; 5],
+    /// Id of the state + 1, 0 outside all tasks, or [`super::ANY_STATE`].
+    pub state: u32,
+    /// Limit of `AfterAccess`, real nanoseconds.
+    pub within_ns: u32,
+    /// 1: all stacks of a site are one context.
+    pub any_stack: u32,
+    pub spare: [u32; 2],
 }
 
 /// A fault of the plan or of a site.
@@ -145,7 +166,7 @@ pub struct SlotHeader {
 
 plain!(Header, StepRec, FaultRec, SiteFaults);
 
-const _: () = assert!(size_of::<Header>() == 16 * 8 + 18 * 4);
+const _: () = assert!(size_of::<Header>() == 20 * 8 + 25 * 4 + 4);
 const _: () = assert!(size_of::<StepRec>() == 64);
 const _: () = assert!(size_of::<FaultRec>() == 24);
 const _: () = assert!(size_of::<AskCell>() == 64);
@@ -155,6 +176,16 @@ impl Header {
     pub fn zeroed() -> Header {
         // SAFETY: integers and atomics of integers; all-zero is a value of each.
         unsafe { std::mem::zeroed() }
+    }
+
+    pub fn points(&self) -> Points {
+        Points {
+            sites: self.site_count,
+            states: self.state_count,
+            tasks: self.task_count,
+            accesses: self.access_count,
+            timeouts: self.timeout_count,
+        }
     }
 }
 
@@ -171,7 +202,10 @@ impl StepRec {
             nth: step.nth,
             fault: step.fault,
             count: AtomicU32::new(0),
-            spare: [0; 5],
+            state: step.state,
+            any_stack: step.any_stack.into(),
+            within_ns: step.within_ns,
+            spare: [0; 2],
         }
     }
 }
@@ -245,8 +279,9 @@ impl Board {
                 .checked_mul(size as u64)
                 .and_then(|n| n.checked_add(at))
         };
+        let points = u64::from(h.points().total());
         let ends = [
-            end(h.arms_at, h.site_count.into(), 1),
+            end(h.arms_at, points, 1),
             end(
                 h.site_faults_at,
                 h.site_fault_count.into(),
@@ -255,6 +290,8 @@ impl Board {
             end(h.steps_at, h.step_count.into(), size_of::<StepRec>()),
             end(h.faults_at, h.fault_count.into(), size_of::<FaultRec>()),
             end(h.contexts_at, h.context_count.into(), 8),
+            end(h.barred_at, h.barred_count.into(), 8),
+            end(h.seen_at, SEEN.into(), 8),
             end(h.strings_at, h.strings_len.into(), 1),
             end(h.asks_at, ASK_CELLS as u64, size_of::<AskCell>()),
         ];
@@ -265,9 +302,12 @@ impl Board {
             .is_some_and(|e| e <= len as u64);
         let ring_end = end(h.ring_in_slot, h.ring_units.into(), 64);
         let slot_fits = h.ring_units.is_power_of_two()
-            && end(h.counters_in_slot, h.site_count.into(), 4)
-                .is_some_and(|e| e <= h.coverage_in_slot)
+            && end(h.counters_in_slot, points, 4).is_some_and(|e| e <= h.coverage_in_slot)
             && end(h.coverage_in_slot, h.block_count.into(), 1)
+                .is_some_and(|e| e <= h.visits_in_slot)
+            && end(h.visits_in_slot, VISITS.into(), size_of::<VisitRec>())
+                .is_some_and(|e| e <= h.moves_in_slot)
+            && end(h.moves_in_slot, MOVES.into(), size_of::<MoveRec>())
                 .is_some_and(|e| e <= h.ring_in_slot)
             && ring_end.is_some_and(|e| e <= h.slot_len);
         let offsets = [
@@ -276,12 +316,16 @@ impl Board {
             h.steps_at,
             h.faults_at,
             h.contexts_at,
+            h.barred_at,
             h.strings_at,
             h.asks_at,
+            h.seen_at,
             h.slots_at,
             h.slot_len,
             h.counters_in_slot,
             h.coverage_in_slot,
+            h.visits_in_slot,
+            h.moves_in_slot,
             h.ring_in_slot,
         ];
         if !(parts_fit && slots_fit && slot_fits && offsets.iter().all(|o| o % 64 == 0)) {
@@ -305,8 +349,9 @@ impl Board {
         self.base
     }
 
+    /// Of sites, then of the other points.
     pub fn arms(&self) -> &'static [AtomicU8] {
-        self.part(self.header().arms_at, self.header().site_count)
+        self.part(self.header().arms_at, self.header().points().total())
     }
 
     pub fn steps(&self) -> &'static [StepRec] {
@@ -326,6 +371,16 @@ impl Board {
     /// Sorted context keys.
     pub fn contexts(&self) -> &'static [u64] {
         self.part(self.header().contexts_at, self.header().context_count)
+    }
+
+    /// Sorted keys of contexts in which no step fires that leaves the site open.
+    pub fn barred(&self) -> &'static [u64] {
+        self.part(self.header().barred_at, self.header().barred_count)
+    }
+
+    /// What was new in this trial.
+    pub fn seen(&self) -> &'static [AtomicU64] {
+        self.part(self.header().seen_at, SEEN)
     }
 
     pub fn class_of(&self, fault: &FaultRec) -> &'static str {
@@ -357,6 +412,16 @@ impl Board {
     pub fn counters(&self, slot: u32) -> &'static [AtomicU32] {
         let h = self.header();
         self.part(self.slot_at(slot) + h.counters_in_slot, h.site_count)
+    }
+
+    /// What one process came by.
+    pub fn visits(&self, slot: u32) -> &'static [VisitRec] {
+        self.part(self.slot_at(slot) + self.header().visits_in_slot, VISITS)
+    }
+
+    /// How the tasks of one process went from state to state.
+    pub fn moves(&self, slot: u32) -> &'static [MoveRec] {
+        self.part(self.slot_at(slot) + self.header().moves_in_slot, MOVES)
     }
 
     /// One byte per basic block of one process.
@@ -412,7 +477,7 @@ impl Board {
         let (mine, theirs) = (self.header(), other.header());
         let shape = |h: &Header| {
             let places = [h.arms_at, h.asks_at, h.slots_at, h.slot_len, h.file_len];
-            (places, h.catalog_hash, h.site_count, h.block_count)
+            (places, h.catalog_hash, h.points(), h.block_count)
         };
         if shape(mine) != shape(theirs) {
             return false;
@@ -484,6 +549,7 @@ mod tests {
                 nth: 3,
                 rate: 1.0,
                 fault: 1,
+                ..StepSpec::default()
             }],
             faults: vec![
                 FaultSpec {

@@ -98,10 +98,7 @@ fn step(trigger: TriggerKind, node: u64) -> BoardSpec {
         trigger,
         site: 0,
         node,
-        stack: 0,
-        nth: 1,
-        rate: 0.0,
-        fault: 0,
+        ..StepSpec::default()
     };
     let fault = FaultSpec {
         kind: FaultKind::Crash,

@@ -108,6 +108,7 @@ fn one(setup: &Setup, scratch: &Scratch, jvms: Jvms, runs: &mut Runs) -> anyhow:
         warp: setup.target.warp_max,
         limits: Limits::first(setup.target.ready.within_ms),
         baseline: None,
+        shared: 0,
         from: None,
     };
     let never = AtomicBool::new(false);

@@ -6,7 +6,7 @@ use anyhow::bail;
 use temblor_cluster::cell::{Cell, CellSpec, ProbeSpec};
 use temblor_cluster::start::{Extra, TrialPlace, node_process, write_node_files};
 use temblor_lab::board::BoardFile;
-use temblor_lab::compile::{self, AnyFaults, Hold, Recording};
+use temblor_lab::compile::{self, AnyFaults, Ground, Hold, Recording};
 use temblor_model::plan::Plan;
 
 use super::java::Scratch;
@@ -53,15 +53,15 @@ fn start(
         throw: false,
         crash: false,
         delay_ms: None,
+        sites: None,
     };
-    let spec = compile::board(
-        &Plan::clean(),
-        &prepared.catalog,
-        &nodes,
-        Recording::None,
-        Hold::Nowhere,
-        &any,
-    )?;
+    let ground = Ground {
+        catalog: &prepared.catalog,
+        nodes: &nodes,
+        any: &any,
+        baseline: None,
+    };
+    let spec = compile::board(&Plan::clean(), ground, Recording::None, Hold::Nowhere)?;
     let board = BoardFile::create(&place.dir.join("board"), &spec)?;
     let preload = library("libtemblor_warp.so")?.display().to_string();
     let began = Instant::now();

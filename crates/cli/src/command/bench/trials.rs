@@ -76,7 +76,7 @@ fn starts(
     let never = AtomicBool::new(false);
     let cold_spec = trial_spec(&setup, &plan, scratch);
     let tell = |text: String| eprintln!("{text}");
-    let frozen = snapshots.for_plan(&setup, &cold_spec, 0, &never, &tell)?;
+    let frozen = snapshots.for_plan(&setup, &cold_spec, &never, &tell)?;
     let frozen = frozen.context("no snapshot could be taken")?;
     let warm_spec = TrialSpec {
         from: Some(&frozen),
@@ -108,6 +108,7 @@ fn trial_spec<'a>(setup: &Setup, plan: &'a Plan, scratch: &Scratch) -> TrialSpec
         warp: setup.target.warp_max,
         limits: Limits::first(setup.target.ready.within_ms),
         baseline: None,
+        shared: 0,
         from: None,
     }
 }
@@ -231,6 +232,18 @@ impl Result {
         for (name, value, bar, holds) in self.figures() {
             let verdict = if holds { "holds" } else { "MISSED" };
             println!("  {name:<36} {value:>9.2}  bar {bar:>7} {verdict}");
+        }
+        // What the rates leave out, because longer campaigns pay it once.
+        for (name, summary) in [
+            ("cold", &self.from_cold),
+            ("from snapshots", &self.from_snapshot),
+        ] {
+            println!(
+                "  {name}: {} trials in {:.0} s after {:.0} s of clean runs and snapshots",
+                summary.trials,
+                summary.search_seconds,
+                summary.seconds - summary.search_seconds
+            );
         }
         println!("\nwhere a trial's time goes, mean seconds of the trials that began so:");
         for line in self.lines() {

@@ -323,5 +323,8 @@ fn fired(step: u32, node: &str, fault: &str) -> What {
         stack: "5f2e9a01c44d7b36".into(),
         thread: "snapshot-sender-3".into(),
         frames: frames.iter().map(|f| f.to_string()).collect(),
+        state: None,
+        nth: 0,
+        access: None,
     }
 }

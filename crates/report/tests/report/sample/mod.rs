@@ -40,6 +40,7 @@ pub fn hit(site: &str, node: &str, nth: u32) -> Trigger {
         site: site.into(),
         node: Some(node.into()),
         stack: Some("5f2e9a01c44d7b36".into()),
+        state: None,
         nth,
     }
 }
@@ -163,6 +164,7 @@ fn fired_fault(node: &str, site: &str, fault: &str, at_us: u64) -> FiredFault {
         fault: fault.into(),
         stack: "5f2e9a01c44d7b36".into(),
         at_us,
+        ..FiredFault::default()
     }
 }
 
@@ -195,6 +197,7 @@ pub fn outcome(trial: u64, verdict: Verdict, fired: bool) -> Outcome {
         warp: WARP,
         seconds: 1.5 + (noise(trial) % 900) as f64 / 100.0,
         cpu_seconds: 0.5,
+        visits: Vec::new(),
     }
 }
 
