@@ -18,6 +18,7 @@ use crate::journal::Journal;
 use crate::jvm::{Jni, Jvmti, c_string};
 use crate::rewrite::{Bounds, rewrite};
 use crate::stack::Walker;
+use crate::states::Told;
 use crate::{contained, say};
 
 /// Everything the hooks need.
@@ -27,6 +28,7 @@ pub struct Agent {
     pub jvmti: Jvmti,
     pub journal: Journal,
     pub walker: Walker,
+    pub told: Told,
     /// Hits per site of this process.
     pub counters: &'static [AtomicU32],
     jdk: u32,
@@ -50,12 +52,14 @@ impl Agent {
         let counters = place.board.counters(place.slot);
         let journal = Journal::new(place.ring);
         let (walker, jdk) = (Walker::default(), jvmti.jdk());
+        let told = Told::new(place.hooks.states());
         AGENT
             .set(Agent {
                 place,
                 jvmti,
                 journal,
                 walker,
+                told,
                 counters,
                 jdk,
             })
@@ -160,7 +164,7 @@ impl Agent {
         };
         let header = self.place.board.header();
         let bounds = Bounds {
-            sites: header.site_count,
+            points: header.points().total(),
             blocks: header.block_count,
         };
         let slot = self.place.slot_header();

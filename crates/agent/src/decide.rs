@@ -3,9 +3,10 @@
 
 use std::sync::atomic::Ordering;
 
-use temblor_model::board::spec::{TriggerKind, context_key};
+use temblor_model::board::spec::{TriggerKind, access_key, context_key, state_key};
+use temblor_model::board::table::is_first;
 use temblor_model::board::view::{Board, StepRec};
-use temblor_model::board::{ANY_FAULT, ANY_SITE, ARM_SET, ARM_STEP};
+use temblor_model::board::{ANY_FAULT, ANY_SITE, ANY_STATE, ARM_SET, ARM_STEP};
 use temblor_model::{FNV_START, fnv64_from};
 
 /// An arrival at an armed site.
@@ -15,6 +16,17 @@ pub struct Hit {
     pub arm: u8,
     /// Which hit of the site this is in this process, from 1.
     pub count: u32,
+    /// Abstract state of the task that hits; none outside all tasks.
+    pub state: Option<u32>,
+}
+
+/// What a trigger may want to know of a hit, and what costs time to find out.
+pub trait Around {
+    /// Hash of the stack.
+    fn stack(&mut self) -> u64;
+
+    /// The last access of data about nodes in this process, and how many nanoseconds ago it was.
+    fn access(&mut self) -> Option<(u32, u64)>;
 }
 
 /// What is to be done at a hit.
@@ -32,8 +44,8 @@ pub enum Decision {
     },
 }
 
-/// Evaluates the step that may fire next. `stack` walks the stack; called only where wanted.
-pub fn decide(board: &Board, node: u64, hit: Hit, stack: &mut dyn FnMut() -> u64) -> Decision {
+/// Evaluates the step that may fire next; asks `around` only where the trigger wants it.
+pub fn decide(board: &Board, node: u64, hit: Hit, around: &mut dyn Around) -> Decision {
     if hit.arm & (ARM_STEP | ARM_SET) == 0 {
         return Decision::Pass;
     }
@@ -45,77 +57,139 @@ pub fn decide(board: &Board, node: u64, hit: Hit, stack: &mut dyn FnMut() -> u64
         ANY_SITE => hit.arm & ARM_SET != 0,
         site => site == hit.site,
     };
-    if !site_matches || (step.node != 0 && step.node != node) {
+    let state = hit.state.map_or(0, |s| s + 1);
+    let state_matches = step.state == ANY_STATE || step.state == state;
+    if !site_matches || !state_matches || (step.node != 0 && step.node != node) {
         return Decision::Pass;
     }
+    let case = Case {
+        board,
+        node,
+        index,
+        step,
+        hit,
+    };
     match TriggerKind::from_u32(step.trigger) {
-        Some(TriggerKind::AtHit) => at_hit(board, node, index, step, hit, stack),
-        Some(TriggerKind::Random) => random(board, node, index, step, hit),
+        Some(TriggerKind::AtHit) => case.at_hit(around),
+        Some(TriggerKind::Random) => case.random(around),
         Some(TriggerKind::NewContext) => {
-            let key = context_key(hit.site, stack());
-            match board.contexts().binary_search(&key) {
-                Ok(_) => Decision::Pass,
-                Err(_) => take(board, node, index, step, hit),
-            }
+            let stack = match step.any_stack {
+                0 => around.stack(),
+                _ => 0,
+            };
+            case.if_new(context_key(hit.site, stack), around)
         }
+        Some(TriggerKind::NewState) => case.if_new(state_key(node, hit.state), around),
+        Some(TriggerKind::AfterAccess) => match around.access() {
+            Some((access, ago_ns)) if ago_ns <= u64::from(step.within_ns) => {
+                case.if_new(access_key(access), around)
+            }
+            _ => Decision::Pass,
+        },
+        Some(TriggerKind::AnyOf) => case.once(around),
         Some(TriggerKind::Ask) => Decision::Ask { step: index },
-        _ => Decision::Pass,
+        Some(TriggerKind::Lab) | None => Decision::Pass,
     }
 }
 
-fn at_hit(
-    board: &Board,
+/// A hit that the current step is about.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    board: &'a Board,
     node: u64,
     index: u32,
-    step: &StepRec,
+    step: &'a StepRec,
     hit: Hit,
-    stack: &mut dyn FnMut() -> u64,
-) -> Decision {
-    if step.stack != 0 && step.stack != stack() {
-        return Decision::Pass;
-    }
-    // Counted on the board, for all nodes together. Of racing threads exactly one draws `nth`.
-    if step.count.fetch_add(1, Ordering::AcqRel) + 1 != step.nth.max(1) {
-        return Decision::Pass;
-    }
-    take(board, node, index, step, hit)
 }
 
-fn random(board: &Board, node: u64, index: u32, step: &StepRec, hit: Hit) -> Decision {
-    // A full threshold stands for probability 1, whatever is drawn.
-    if step.threshold != u64::MAX && draw(board, node, index, hit) >= step.threshold {
-        return Decision::Pass;
+impl Case<'_> {
+    fn at_hit(self, around: &mut dyn Around) -> Decision {
+        if self.step.stack != 0 && self.step.stack != around.stack() {
+            return Decision::Pass;
+        }
+        match self.is_nth() {
+            true => self.take(),
+            false => Decision::Pass,
+        }
     }
-    take(board, node, index, step, hit)
-}
 
-fn take(board: &Board, node: u64, index: u32, step: &StepRec, hit: Hit) -> Decision {
-    match fault_of(board, node, index, step.fault, hit) {
-        Some(fault) if board.take_step(index) => Decision::Fire { step: index, fault },
-        _ => Decision::Pass,
+    /// Counted on the board, for all nodes together. Of racing threads exactly one draws `nth`.
+    fn is_nth(self) -> bool {
+        self.step.count.fetch_add(1, Ordering::AcqRel) + 1 == self.step.nth.max(1)
     }
-}
 
-/// The fault itself, or one of the site's own.
-fn fault_of(board: &Board, node: u64, index: u32, fault: u32, hit: Hit) -> Option<u32> {
-    if fault != ANY_FAULT {
-        return Some(fault);
+    fn random(self, around: &mut dyn Around) -> Decision {
+        // A full threshold stands for probability 1, whatever is drawn.
+        let threshold = self.step.threshold;
+        if threshold != u64::MAX && self.draw() >= threshold || self.is_barred(around) {
+            return Decision::Pass;
+        }
+        self.take()
     }
-    let own = board.site_faults(hit.site).filter(|own| own.count > 0)?;
-    // Another number than the one that was compared with the threshold, or low rates would
-    // always take the first fault.
-    let drawn = mix(draw(board, node, index, hit));
-    Some(own.first + (drawn % u64::from(own.count)) as u32)
-}
 
-/// The same number for the same seed, node, step, site and hit, whatever other threads do.
-fn draw(board: &Board, node: u64, index: u32, hit: Hit) -> u64 {
-    let mut hash = fnv64_from(FNV_START, &board.header().seed.to_le_bytes());
-    hash = fnv64_from(hash, &node.to_le_bytes());
-    for part in [index, hit.site, hit.count] {
-        hash = fnv64_from(hash, &part.to_le_bytes());
+    /// What cannot fail here would use up what is new.
+    fn if_new(self, key: u64, around: &mut dyn Around) -> Decision {
+        let known = self.board.contexts().binary_search(&key).is_ok();
+        let idle = known || self.fault().is_none() || self.is_barred(around);
+        match !idle && is_first(self.board.seen(), key) && self.is_nth() {
+            true => self.take(),
+            false => Decision::Pass,
+        }
     }
-    mix(hash)
+
+    /// The site's arm goes with its fault: no other step fires there.
+    fn once(self, around: &mut dyn Around) -> Decision {
+        if self.fault().is_none() || self.is_barred(around) {
+            return Decision::Pass;
+        }
+        let arm = &self.board.arms()[self.hit.site as usize];
+        if arm.fetch_and(!ARM_SET, Ordering::AcqRel) & ARM_SET == 0 {
+            return Decision::Pass;
+        }
+        let decision = self.take();
+        if decision == Decision::Pass {
+            arm.fetch_or(ARM_SET, Ordering::AcqRel);
+        }
+        decision
+    }
+
+    fn is_barred(self, around: &mut dyn Around) -> bool {
+        let barred = self.board.barred();
+        let mut key = || context_key(self.hit.site, around.stack());
+        !barred.is_empty() && barred.binary_search(&key()).is_ok()
+    }
+
+    fn take(self) -> Decision {
+        match self.fault() {
+            Some(fault) if self.board.take_step(self.index) => Decision::Fire {
+                step: self.index,
+                fault,
+            },
+            _ => Decision::Pass,
+        }
+    }
+
+    /// The fault itself, or one of the site's own.
+    fn fault(self) -> Option<u32> {
+        if self.step.fault != ANY_FAULT {
+            return Some(self.step.fault);
+        }
+        let own = self.board.site_faults(self.hit.site);
+        let own = own.filter(|own| own.count > 0)?;
+        // Another number than the one that was compared with the threshold, or low rates would
+        // always take the first fault.
+        Some(own.first + (mix(self.draw()) % u64::from(own.count)) as u32)
+    }
+
+    /// The same number for the same seed, node, step, site and hit, whatever other threads do.
+    fn draw(self) -> u64 {
+        let mut hash = fnv64_from(FNV_START, &self.board.header().seed.to_le_bytes());
+        hash = fnv64_from(hash, &self.node.to_le_bytes());
+        for part in [self.index, self.hit.site, self.hit.count] {
+            hash = fnv64_from(hash, &part.to_le_bytes());
+        }
+        mix(hash)
+    }
 }
 
 /// Spreads every input bit over all output bits: FNV alone leaves the high ones too regular.

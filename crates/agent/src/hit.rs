@@ -1,19 +1,21 @@
-//! What happens at a hit of an armed site: count, record, decide, inject.
+//! What happens at an armed point. At a site: count, record, decide, inject.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use temblor_model::board::ARM_RECORD;
 use temblor_model::board::record::RecordWhat;
-use temblor_model::board::spec::FaultKind;
+use temblor_model::board::spec::{FaultKind, PointId};
+use temblor_model::board::table;
+use temblor_model::board::{ARM_RECORD, ARM_SET, NO_STEP};
 
 use crate::agent::Agent;
 use crate::ask::{Question, ask};
 use crate::clock;
-use crate::decide::{Decision, Hit, decide};
+use crate::decide::{Around, Decision, Hit, decide};
 use crate::jvm::Jni;
 use crate::stack::Stack;
+use crate::states;
 use crate::throw::throw;
 
 /// Nobody is held longer: a lab that has not frozen the process by then will not.
@@ -42,33 +44,45 @@ impl Drop for Guard {
 }
 
 /// The native side of `FaultHook.hit`.
-pub fn hit(agent: &Agent, jni: Jni, site: i32) {
-    let board = &agent.place.board;
-    let Ok(site) = u32::try_from(site) else {
-        return;
-    };
-    let Some(arm) = board.arms().get(site as usize) else {
+pub fn hit(agent: &Agent, jni: Jni, point: i32) {
+    let Ok(point) = u32::try_from(point) else {
         return;
     };
     let Some(_guard) = Guard::enter() else { return };
     hold(agent);
+    match agent.place.board.header().points().point(point) {
+        Some(PointId::Site(site)) => at_site(agent, jni, site),
+        Some(PointId::State(state)) => states::enter(agent, state),
+        Some(PointId::Task(task)) => states::leave(task),
+        Some(PointId::Access(access)) => agent.told.accessed(access),
+        Some(PointId::Timeout(_)) | None => {}
+    }
+}
+
+fn at_site(agent: &Agent, jni: Jni, site: u32) {
+    let board = &agent.place.board;
+    let arm = board.arms()[site as usize].load(Ordering::Relaxed);
     let counter = &agent.counters[site as usize];
     let count = counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     let hit = Hit {
         site,
-        arm: arm.load(Ordering::Relaxed),
+        arm,
         count,
+        state: states::current(),
     };
     let mut visit = Visit {
         agent,
         jni,
         hit,
         stack: None,
+        nth: 0,
+        access: None,
     };
     if hit.arm & ARM_RECORD != 0 {
         visit.record();
     }
-    let decision = decide(board, agent.place.node, hit, &mut || visit.stack().hash);
+    visit.count();
+    let decision = decide(board, agent.place.node, hit, &mut visit);
     match decision {
         Decision::Pass => {}
         Decision::Fire { step, fault } => visit.inject(step, fault),
@@ -98,10 +112,25 @@ struct Visit<'a> {
     jni: Jni,
     hit: Hit,
     stack: Option<Stack>,
+    /// Which hit of this site, state and stack it is; 0 where these are not counted.
+    nth: u32,
+    access: Option<u32>,
+}
+
+impl Around for Visit<'_> {
+    fn stack(&mut self) -> u64 {
+        self.walked().hash
+    }
+
+    fn access(&mut self) -> Option<(u32, u64)> {
+        let access = self.agent.told.access();
+        self.access = access.map(|(id, _)| id);
+        access
+    }
 }
 
 impl Visit<'_> {
-    fn stack(&mut self) -> &Stack {
+    fn walked(&mut self) -> &Stack {
         let (agent, jni) = (self.agent, self.jni);
         self.stack
             .get_or_insert_with(|| agent.walker.walk(agent.jvmti, jni))
@@ -113,9 +142,27 @@ impl Visit<'_> {
             return 0;
         }
         let agent = self.agent;
-        let stack = self.stack();
+        let stack = self.walked();
         agent.journal.context(stack);
         stack.hash
+    }
+
+    /// Counts what the trial comes by, from when steps may fire.
+    fn count(&mut self) {
+        let board = &self.agent.place.board;
+        let header = board.header();
+        let counted = self.hit.arm & (ARM_RECORD | ARM_SET) != 0 && header.counts != 0;
+        if !counted || header.current_step.load(Ordering::Relaxed) == NO_STEP {
+            return;
+        }
+        // Where a step may fire, the hit must be found again by its stack.
+        let stack = match self.hit.arm & ARM_SET {
+            0 => self.stack_while_cheap(),
+            _ => self.walked().hash,
+        };
+        let what = (self.hit.site, self.hit.state, stack);
+        let visits = board.visits(self.agent.place.slot);
+        self.nth = table::count_visit(visits, what, &header.ticket);
     }
 
     fn thread(&self) -> String {
@@ -143,7 +190,9 @@ impl Visit<'_> {
     /// Evidence first, then the fault: whatever it does, the record is on the board.
     fn inject(&mut self, step: u32, fault: u32) {
         let (site, count, thread) = (self.hit.site, self.hit.count, self.thread());
-        let (agent, stack) = (self.agent, self.stack());
+        let (nth, access) = (self.nth, self.access.map_or(0, |a| a + 1));
+        let state = self.hit.state.map_or(0, |s| s + 1);
+        let (agent, stack) = (self.agent, self.walked());
         let (hash, frames) = (stack.hash, stack.text());
         agent.journal.write_evidence(RecordWhat::Fired {
             step,
@@ -153,9 +202,9 @@ impl Visit<'_> {
             stack: hash,
             thread,
             frames,
-            state: 0,
-            nth: 0,
-            access: 0,
+            state,
+            nth,
+            access,
         });
         let board = &agent.place.board;
         if board.header().hold_after == step + 1 {

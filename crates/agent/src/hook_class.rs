@@ -1,9 +1,13 @@
 //! `java.lang.FaultHook`: the one class the agent adds to a JVM, made from nothing.
 //!
 //! ```java
-//! static void at(int site)     { if (U.getByte(ARMS + site) != 0) hit(site); }
+//! static void at(int point)    { if (U.getByte(ARMS + point) != 0) hit(point); }
 //! static void probe(int block) { U.putByte(COVERAGE + block, (byte) 1); }
-//! static native void hit(int site);
+//! static void value(Object unit, long value, int point) {
+//!     if (U.getByte(ARMS + point) != 0) told(unit, value, point);
+//! }
+//! static native void hit(int point);
+//! static native void told(Object unit, long value, int point);
 //! ```
 //!
 //! It lives in the boot loader, in an exported package, so that every class of every loader
@@ -16,6 +20,9 @@ pub const NAME: &str = "java/lang/FaultHook";
 pub const AT: &str = "at";
 pub const PROBE: &str = "probe";
 pub const HIT: &str = "hit";
+pub const VALUE: &str = "value";
+pub const VALUE_DESC: &str = "(Ljava/lang/Object;JI)V";
+const TOLD: &str = "told";
 
 /// Frames of these methods do not show in Java stack traces, and calls are always inlined. The
 /// annotations' names changed over time; a JVM ignores those it does not know.
@@ -90,7 +97,31 @@ pub fn bytes(jdk: u32, arms: *const u8, coverage: *const u8) -> Result<Vec<u8>, 
         .annotated(&QUIET);
     class.method(&probe, Some(&code))?;
 
-    let hit = MethodSpec::new(shared | access::NATIVE, HIT, "(I)V").annotated(&QUIET[..2]);
-    class.method(&hit, None)?;
+    let mut code = class.code();
+    let quiet = code.label();
+    code.field(opcode::GETSTATIC, NAME, "U", &unsafe_desc)?
+        .push_long(arms as i64)?
+        .load_int(3)
+        .op(opcode::I2L)
+        .op(opcode::LADD)
+        .invoke(opcode::INVOKEVIRTUAL, unsafe_class, "getByte", "(J)B")?
+        .jump(opcode::IFEQ, quiet)
+        .load_ref(0)
+        .load_long(1)
+        .load_int(3)
+        .invoke_static(NAME, TOLD, VALUE_DESC)?
+        .bind(quiet)
+        .op(opcode::RETURN);
+    let code = code.finish()?;
+    let value = MethodSpec::new(shared, VALUE, VALUE_DESC)
+        .stack(5)
+        .locals(4)
+        .annotated(&QUIET);
+    class.method(&value, Some(&code))?;
+
+    for (name, desc) in [(HIT, "(I)V"), (TOLD, VALUE_DESC)] {
+        let native = MethodSpec::new(shared | access::NATIVE, name, desc).annotated(&QUIET[..2]);
+        class.method(&native, None)?;
+    }
     class.finish()
 }

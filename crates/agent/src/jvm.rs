@@ -108,6 +108,16 @@ impl Jni {
         !self.clear_exception()
     }
 
+    /// What a `TimeUnit` makes of a value, in milliseconds.
+    pub fn unit_ms(self, unit: jobject, value: i64) -> Option<i64> {
+        let class = self.find_class(c"java/util/concurrent/TimeUnit")?;
+        let method = self.method(class, c"toMillis", c"(J)J");
+        self.delete(class);
+        let args = [jvalue { j: value }];
+        let ms = jni!(self, CallLongMethodA, unit, method?, args.as_ptr());
+        (!self.clear_exception()).then_some(ms)
+    }
+
     /// An object whose constructor never ran.
     pub fn allocate(self, class: jclass) -> Option<jobject> {
         self.checked(jni!(self, AllocObject, class))

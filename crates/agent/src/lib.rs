@@ -10,13 +10,13 @@
 //! - [`options`], [`attach`]: from the command line to a place on the board.
 //! - [`hook_class`], [`rewrite`], `agent`: hooks into the JVM. `jvm` is all of JNI and JVMTI.
 //! - [`decide`], [`frames`], [`ask`], [`clock`]: pure decisions, and the lab's answers.
-//! - `hit`, `journal`, `stack`, `throw`: what happens at an armed site.
+//! - `hit`, `states`, `journal`, `stack`, `throw`: what happens at an armed point.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use jvmti_bindings::sys::jni::{JNI_OK, JNIEnv, JavaVM, jclass, jint};
+use jvmti_bindings::sys::jni::{JNI_OK, JNIEnv, JavaVM, jclass, jint, jlong, jobject};
 
 mod agent;
 pub mod ask;
@@ -31,6 +31,7 @@ mod jvm;
 pub mod options;
 pub mod rewrite;
 mod stack;
+mod states;
 mod throw;
 
 /// One line to whoever watches the target's stderr.
@@ -91,12 +92,33 @@ unsafe fn load(vm: *mut JavaVM, options: &str) -> Result<(), String> {
 pub unsafe extern "system" fn Java_java_lang_FaultHook_hit(
     env: *mut JNIEnv,
     _class: jclass,
-    site: jint,
+    point: jint,
 ) {
     contained(|| {
         if let Some(agent) = agent::agent() {
             // SAFETY: the JVM's own pointer for this thread.
-            hit::hit(agent, unsafe { jvm::Jni::new(env) }, site);
+            hit::hit(agent, unsafe { jvm::Jni::new(env) }, point);
+        }
+    });
+}
+
+/// `FaultHook.told`, found by its name.
+///
+/// # Safety
+/// Only for the JVM.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn Java_java_lang_FaultHook_told(
+    env: *mut JNIEnv,
+    _class: jclass,
+    unit: jobject,
+    value: jlong,
+    point: jint,
+) {
+    contained(|| {
+        if let Some(agent) = agent::agent() {
+            // SAFETY: the JVM's own pointer for this thread.
+            let jni = unsafe { jvm::Jni::new(env) };
+            states::told(agent, jni, unit, value, point);
         }
     });
 }

@@ -1,15 +1,15 @@
 //! Rewrites one class as its hooks say: a call of the hook class before each site and block.
 
-use temblor_classfile::{ClassEdit, ClassFile, EditError, Op, ReadError, class_hash};
+use temblor_classfile::{ClassEdit, ClassFile, EditError, Op, Peek, ReadError, class_hash};
 use temblor_model::hooks::{ClassHooks, Hook, MethodHooks};
 use thiserror::Error;
 
-use crate::hook_class::{AT, NAME, PROBE};
+use crate::hook_class::{AT, NAME, PROBE, VALUE, VALUE_DESC};
 
-/// How many sites and blocks the board has: hooks outside would touch foreign memory.
+/// How many points and blocks the board has: hooks outside would touch foreign memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    pub sites: u32,
+    pub points: u32,
     pub blocks: u32,
 }
 
@@ -53,6 +53,7 @@ pub fn rewrite(
     let mut edit = ClassEdit::new(&class);
     let at = edit.static_method(NAME, AT, "(I)V")?;
     let probe = edit.static_method(NAME, PROBE, "(I)V")?;
+    let value = edit.static_method(NAME, VALUE, VALUE_DESC)?;
     let mut skipped = Vec::new();
     for method in &hooks.methods {
         let Some(index) = index_of(&class, method) else {
@@ -60,9 +61,12 @@ pub fn rewrite(
             continue;
         };
         for hook in &method.hooks {
-            let (pc, id, call, limit) = match *hook {
-                Hook::Site { pc, site } => (pc, site, at, bounds.sites),
-                Hook::Block { pc, block } => (pc, block, probe, bounds.blocks),
+            let (pc, id, limit) = match *hook {
+                Hook::Point { pc, point } | Hook::Value { pc, point, .. } => {
+                    (pc, point, bounds.points)
+                }
+                Hook::Leave { point } => (0, point, bounds.points),
+                Hook::Block { pc, block } => (pc, block, bounds.blocks),
             };
             if id >= limit {
                 return Err(LeftAlone::NotOnBoard(id));
@@ -71,7 +75,21 @@ pub fn rewrite(
                 method: index,
                 pc: u16::MAX,
             })?;
-            edit.insert(index, pc, &[Op::PushInt(id as i32), Op::InvokeStatic(call)])?;
+            let id = id as i32;
+            let call = |method| [Op::PushInt(id), Op::InvokeStatic(method)];
+            match *hook {
+                Hook::Point { .. } => edit.insert(index, pc, &call(at))?,
+                Hook::Block { .. } => edit.insert(index, pc, &call(probe))?,
+                Hook::Leave { .. } => edit.on_leaving(index, &call(at))?,
+                Hook::Value { peek, .. } => {
+                    let peek = Peek {
+                        above: peek.above.into(),
+                        wide: peek.wide,
+                        unit: peek.unit,
+                    };
+                    edit.peek(index, pc, peek, id, value)?;
+                }
+            }
         }
     }
     let edited = edit.finish()?;
@@ -99,7 +117,7 @@ mod tests {
     use super::*;
 
     const BOUNDS: Bounds = Bounds {
-        sites: 1,
+        points: 1,
         blocks: 1,
     };
 
@@ -123,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_hook_is_five_bytes_or_less() {
-        let (bytes, hooks) = (hook_class(), hooks("A", Hook::Site { pc: 0, site: 0 }));
+        let (bytes, hooks) = (hook_class(), hooks("A", Hook::Point { pc: 0, point: 0 }));
         let done = rewrite(&bytes, &hooks, BOUNDS).unwrap();
         assert!(done.skipped.is_empty());
         let length = |bytes: &[u8]| {
@@ -143,7 +161,7 @@ mod tests {
             assert!(reason.contains(expected), "{reason}");
         };
         check(
-            hooks("A", Hook::Site { pc: 0, site: 1 }),
+            hooks("A", Hook::Point { pc: 0, point: 1 }),
             "not on the board",
         );
         check(
@@ -161,12 +179,12 @@ mod tests {
             "no instruction",
         );
         check(
-            hooks("sun/misc/Unsafe", Hook::Site { pc: 0, site: 0 }),
+            hooks("sun/misc/Unsafe", Hook::Point { pc: 0, point: 0 }),
             "used by every hook",
         );
         let other = ClassHooks {
             hash: 1,
-            ..hooks("A", Hook::Site { pc: 0, site: 0 })
+            ..hooks("A", Hook::Point { pc: 0, point: 0 })
         };
         check(other, "differs from the analysed one");
     }

@@ -167,7 +167,7 @@ fn check(jdk: &Jdk) {
     };
     let methods: usize = catalog.classes.iter().map(|c| c.blocks.len()).sum();
     let bounds = Bounds {
-        sites: catalog.sites.len() as u32,
+        points: catalog.points().total(),
         blocks: catalog.block_count,
     };
     drop(catalog);

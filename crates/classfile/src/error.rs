@@ -57,6 +57,14 @@ pub enum EditError {
     NoInstruction { method: usize, pc: u16 },
     #[error("inserted code must leave the stack as it found it; this one ends at {height:+}")]
     Unbalanced { height: i32 },
+    #[error("method {method} cannot take code for when it is left: {reason}")]
+    Leaving { method: usize, reason: &'static str },
+    #[error("method {method}, pc {pc}: the value cannot be peeked at: {reason}")]
+    Peek {
+        method: usize,
+        pc: u16,
+        reason: &'static str,
+    },
     #[error("a synthesised {what} is too large: {size}, at most {limit}")]
     TooLarge {
         what: &'static str,

@@ -49,4 +49,4 @@ pub use instruction::{FieldAccess, Instruction, Instructions, Invoke, InvokeKind
 pub use mutf8::Utf8;
 pub use pool::{Constant, ConstantPool, DynamicRef, MemberRef};
 pub use pool_writer::PoolWriter;
-pub use rewrite::{ClassEdit, Edited, Op, SkipReason, Skipped, StaticMethod};
+pub use rewrite::{ClassEdit, Edited, Op, Peek, SkipReason, Skipped, StaticMethod};

@@ -50,12 +50,8 @@ fn timeout_ms(catalog: &SiteCatalog, baseline: Option<&Baseline>, site: &Site) -
 fn constant_ms(catalog: &SiteCatalog, id: u32) -> Option<u64> {
     let timeout = catalog.timeouts.get(id as usize)?;
     let value = u64::try_from(timeout.constant?).ok()?;
-    match timeout.unit {
-        TimeUnit::Nanoseconds => Some(value / 1_000_000),
-        TimeUnit::Milliseconds => Some(value),
-        TimeUnit::Seconds => Some(value * 1_000),
-        TimeUnit::Argument => None,
-    }
+    let known = timeout.unit != TimeUnit::Argument;
+    known.then(|| timeout.unit.ms(value))
 }
 
 #[cfg(test)]

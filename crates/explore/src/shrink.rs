@@ -49,7 +49,7 @@ fn first_hit(step: &mut Step) -> bool {
 
 fn any_context(step: &mut Step) -> bool {
     match &mut step.when {
-        Trigger::Hit { stack, .. } => stack.take().is_some(),
+        Trigger::Hit { stack, state, .. } => stack.take().is_some() | state.take().is_some(),
         _ => false,
     }
 }

@@ -193,6 +193,7 @@ impl Simulated {
             seconds: 0.0,
             cpu_seconds: 0.0,
             visits: Vec::new(),
+            from: None,
         }
     }
 }

@@ -254,6 +254,7 @@ mod tests {
             seconds: 1.0,
             cpu_seconds: 0.0,
             visits: Vec::new(),
+            from: None,
         }
     }
 

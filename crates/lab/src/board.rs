@@ -10,7 +10,10 @@ use memmap2::MmapMut;
 use temblor_model::board::NO_STEP;
 use temblor_model::board::record::Record;
 use temblor_model::board::spec::BoardSpec;
+use temblor_model::board::table;
 use temblor_model::board::view::{AskCell, Board, ask};
+use temblor_model::event::What;
+use temblor_model::visit::{self, Move, Visit};
 
 use crate::LabError;
 
@@ -129,6 +132,41 @@ impl BoardFile {
             }
         }
         covered
+    }
+
+    /// What each process came by, where that was counted.
+    pub fn visited(&self) -> Vec<What> {
+        if self.board.header().counts == 0 {
+            return Vec::new();
+        }
+        let mut told = Vec::new();
+        for slot in 0..self.slots_used() {
+            let Some((node, _)) = self.board.joined(slot) else {
+                continue;
+            };
+            let visit = |(site, state, hits, first)| Visit {
+                node: node.clone(),
+                state,
+                site,
+                hits,
+                first,
+            };
+            let one = |(from, to, count): (_, _, u64)| Move {
+                node: node.clone(),
+                from,
+                to,
+                count: u32::try_from(count).unwrap_or(u32::MAX),
+            };
+            let visits: Vec<Visit> = table::visits(self.board.visits(slot)).map(visit).collect();
+            let moves: Vec<Move> = table::moves(self.board.moves(slot)).map(one).collect();
+            let visits = visit::summed(visits);
+            told.push(What::Visited {
+                node: node.clone(),
+                visits,
+            });
+            told.push(What::Moved { node, moves });
+        }
+        told
     }
 
     fn slots_used(&self) -> u32 {

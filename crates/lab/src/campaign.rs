@@ -3,7 +3,7 @@
 //! Search trials are numbered in the order in which the policy gave their plans, so a campaign
 //! resumes by asking a fresh policy for the same plans again and learning what is stored.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use temblor_cluster::artifact;
 use temblor_explore::checker::{self, Checker};
-use temblor_explore::policy::{self, FaultKind, Policy, Scope};
+use temblor_explore::policy::{self, FaultKind, Scope};
 use temblor_explore::triage::{KnownPattern, Signature};
 use temblor_model::bug::{Bug, Outcome, Verdict};
 use temblor_model::campaign::{
@@ -29,8 +29,12 @@ use crate::frozen::settle_files;
 use crate::judge;
 use crate::limits::Limits;
 use crate::load::Gate;
+use crate::search::{Next, Search, Tally};
 use crate::snapshots::Snapshots;
 use crate::trial::{self, Finished, Jvms, Setup, TrialSpec};
+
+/// Until the outcome that the next plan depends on is looked for again.
+const WAIT: Duration = Duration::from_millis(20);
 
 /// What an interrupted campaign left in its store.
 #[derive(Default)]
@@ -60,33 +64,6 @@ pub struct Campaign<'a> {
     /// Where trials of the search go on from; none: they start cold.
     pub(crate) snapshots: Option<Snapshots>,
     pub(crate) checkers: Vec<Box<dyn Checker>>,
-}
-
-/// What the search has come to so far.
-struct Search {
-    policy: Box<dyn Policy>,
-    /// Plans of trials that were begun and never finished.
-    again: VecDeque<(u64, Plan)>,
-    /// Stored failures: of those that were not confirmed before the interruption, it is told
-    /// now whether they are bugs.
-    failed: VecDeque<(Plan, Outcome)>,
-    /// Plans wait until clients begin to work.
-    working: bool,
-    /// Plans handed out, stored ones included.
-    planned: u64,
-    /// Outcomes that wait for those before them.
-    unlearned: BTreeMap<u64, (Plan, Outcome)>,
-    learned: u64,
-    tally: Tally,
-    failure: Option<LabError>,
-}
-
-#[derive(Default)]
-struct Tally {
-    trials: u64,
-    fired: u64,
-    unreached: u64,
-    unknown: u64,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -377,30 +354,11 @@ impl<'a> Campaign<'a> {
             sweep: self.spec.sweep,
             working: self.spec.working,
         };
-        let mut search = Search {
-            policy: policy::build(&self.spec.policy, &scope)?,
-            again: VecDeque::new(),
-            failed: VecDeque::new(),
-            working: self.spec.working,
-            planned: 0,
-            unlearned: BTreeMap::new(),
-            learned: 0,
-            tally: Tally::default(),
-            failure: None,
-        };
+        let policy = policy::build(&self.spec.policy, &scope)?;
+        let mut search = Search::new(policy, self.spec);
         for (plan, outcome) in &past.searched {
-            search.policy.next();
-            search.planned += 1;
-            match outcome {
-                Some(outcome) => {
-                    search.learn(search.planned, plan.clone(), outcome.clone());
-                    let in_bug = |b: &Bug| b.trials.contains(&outcome.trial);
-                    if outcome.verdict == Verdict::Fail && !past.bugs.iter().any(in_bug) {
-                        search.failed.push_back((plan.clone(), outcome.clone()));
-                    }
-                }
-                None => search.again.push_back((search.planned, plan.clone())),
-            }
+            let in_bug = |o: &Outcome| past.bugs.iter().any(|b| b.trials.contains(&o.trial));
+            search.stored(plan, outcome.as_ref(), in_bug);
         }
         Ok(search)
     }
@@ -419,7 +377,7 @@ impl<'a> Campaign<'a> {
                 let over = self.stop.load(Ordering::Relaxed) || self.budget_is_over();
                 over || bugs.has_failed() || lock(search).is_over(self.spec.trials)
             };
-            let Some(_pass) = gate.enter(is_over) else {
+            let Some(pass) = gate.enter(is_over) else {
                 return match self.stop.load(Ordering::Relaxed) {
                     true => Err(LabError::Interrupted),
                     false => Ok(()),
@@ -432,8 +390,14 @@ impl<'a> Campaign<'a> {
             }
             let (order, trial, plan, shared) = {
                 let mut search = lock(search);
-                let Some((order, plan)) = search.next(self.spec.trials) else {
-                    return Ok(());
+                let (order, plan) = match search.next(self.spec.trials) {
+                    Next::Plan(order, plan) => (order, plan),
+                    Next::Wait => {
+                        drop((search, pass));
+                        std::thread::sleep(WAIT);
+                        continue;
+                    }
+                    Next::Over => return Ok(()),
                 };
                 // Under the lock: numbers, and their news in the store, follow the order of plans.
                 let shared = search.policy.shared(&plan);
@@ -441,7 +405,7 @@ impl<'a> Campaign<'a> {
             };
             let (purpose, warp) = (Purpose::Search, clean.baseline.warp);
             let outcome = self.judged_trial_numbered(trial, purpose, &plan, shared, warp, clean)?;
-            lock(search).learn(order, plan.clone(), outcome.clone());
+            lock(search).done(order, plan.clone(), outcome.clone());
             if outcome.verdict == Verdict::Fail {
                 bugs.consider(self, scope, clean, plan, outcome)?;
             }
@@ -510,39 +474,5 @@ fn confirmed(bug: &Bug) -> String {
             "{} of {}, {} of {of} on the real clock",
             c.times, c.of, c.unwarped_times
         ),
-    }
-}
-
-impl Search {
-    /// Nothing is left to begin, or something failed for good.
-    fn is_over(&self, limit: u64) -> bool {
-        let nothing_left = self.again.is_empty() && self.failed.is_empty();
-        self.failure.is_some() || nothing_left && self.planned >= limit
-    }
-
-    fn next(&mut self, limit: u64) -> Option<(u64, Plan)> {
-        if let Some(again) = self.again.pop_front() {
-            return Some(again);
-        }
-        if self.planned >= limit {
-            return None;
-        }
-        let mut plan = self.policy.next()?;
-        plan.working |= self.working;
-        self.planned += 1;
-        Some((self.planned, plan))
-    }
-
-    /// Outcomes reach the policy in the order of its plans, however the trials finish.
-    fn learn(&mut self, order: u64, plan: Plan, outcome: Outcome) {
-        self.tally.trials += 1;
-        self.tally.fired += u64::from(!outcome.fired.is_empty());
-        self.tally.unreached += u64::from(!outcome.unreached.is_empty());
-        self.tally.unknown += u64::from(outcome.verdict == Verdict::Unknown);
-        self.unlearned.insert(order, (plan, outcome));
-        while let Some((plan, outcome)) = self.unlearned.remove(&(self.learned + 1)) {
-            self.policy.learn(&plan, &outcome);
-            self.learned += 1;
-        }
     }
 }

@@ -189,6 +189,7 @@ impl Campaign<'_> {
             seconds: finished.seconds,
             cpu_seconds: finished.cpu_seconds,
             visits: Vec::new(),
+            from: None,
         };
         let logs = self.trial_dir(trial).join("logs");
         let troubles = troubles(&finished, &outcome, &logs);

@@ -287,7 +287,8 @@ impl Frozen {
                 let after = (self.after.as_ref()).map_or(u32::MAX, |a| a.count(site, node, stack));
                 (seen < *nth && *nth - seen <= after).then_some(seen)
             }
-            _ => None,
+            // What it may choose from begins with the workload, or lies before the freeze.
+            when => (when.is_online() && plan.working).then_some(0),
         }
     }
 

@@ -34,6 +34,7 @@ pub fn outcome(
         seconds: finished.seconds,
         cpu_seconds: finished.cpu_seconds,
         visits: visits(&finished.history),
+        from: finished.from.map(|point| point.to_string()),
     }
 }
 

@@ -31,6 +31,7 @@ pub mod limits;
 pub mod load;
 mod probes;
 mod running;
+mod search;
 mod shrink;
 pub mod snapshots;
 pub mod trial;

@@ -423,7 +423,11 @@ impl<'a> Running<'a> {
                     access: access.checked_sub(1),
                 }
             }
-            RecordWhat::Timeout { timeout, ms } => What::Captured { node, timeout, ms },
+            RecordWhat::Timeout { timeout, value } => {
+                let known = self.setup.catalog.timeouts.get(timeout as usize);
+                let ms = known.map_or(value, |t| t.unit.ms(value));
+                What::Captured { node, timeout, ms }
+            }
             RecordWhat::Notice { text } => What::Notice { source: node, text },
         };
         self.emit_at(at_us, what);
@@ -532,6 +536,9 @@ impl<'a> Running<'a> {
     pub fn finish(&mut self) {
         self.take_in();
         self.take_logs(true);
+        for what in self.board.visited() {
+            self.emit(what);
+        }
         let dropped = self.board.dropped();
         if dropped > 0 {
             let text = format!("{dropped} recorded hits found the event ring full and are lost");

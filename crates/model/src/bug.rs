@@ -83,6 +83,9 @@ pub struct Outcome {
     /// What the trial came by, where its plan left the choice to the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub visits: Vec<Visit>,
+    /// The snapshot it went on from; none from a cold start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
 }
 
 impl Outcome {

@@ -180,6 +180,17 @@ pub struct Timeout {
     pub expression: String,
 }
 
+impl TimeUnit {
+    /// Milliseconds; a value whose unit came with it is in these already.
+    pub fn ms(self, value: u64) -> u64 {
+        match self {
+            TimeUnit::Nanoseconds => value / 1_000_000,
+            TimeUnit::Milliseconds | TimeUnit::Argument => value,
+            TimeUnit::Seconds => value.saturating_mul(1_000),
+        }
+    }
+}
+
 /// What guards a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -347,6 +358,7 @@ impl SiteCatalog {
     /// Identity of the catalog: board, hooks file and store must agree on it.
     pub fn hash(&self) -> u64 {
         let mut hash = crate::fnv64(&self.block_count.to_le_bytes());
+        hash = crate::fnv64_from(hash, &self.points().total().to_le_bytes());
         for class in &self.classes {
             hash = crate::fnv64_from(hash, &class.hash.to_le_bytes());
         }

@@ -3,10 +3,13 @@
 //! Written once per catalog, mapped by every node; finding a class is a binary search, because
 //! the agent is asked for every class a JVM loads. All numbers are little-endian.
 
-use crate::catalog::SiteCatalog;
+use std::collections::BTreeMap;
+
+use crate::board::spec::PointId;
+use crate::catalog::{Place, SiteCatalog, TimeUnit};
 use crate::site::SiteKind;
 
-const MAGIC: &[u8; 8] = b"TMBHOOK1";
+const MAGIC: &[u8; 8] = b"TMBHOOK2";
 const HEADER: usize = 32;
 const INDEX_ENTRY: usize = 16;
 
@@ -25,13 +28,37 @@ impl std::error::Error for BadHooks {}
 /// One insertion the agent makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// Ask the site's arm byte.
-    Site { pc: u32, site: u32 },
+    /// Ask the arm byte of a point: a site, where a state is entered, where data is accessed.
+    Point { pc: u32, point: u32 },
+    /// Ask the arm byte of a task wherever its method is left.
+    Leave { point: u32 },
+    /// Ask the arm byte of a timeout and tell its value, which is on the operand stack.
+    Value { pc: u32, point: u32, peek: Peek },
     /// Mark the block as covered.
     Block { pc: u32, block: u32 },
 }
 
-/// The insertions of one method, in order of position; a block's probe precedes its site.
+/// Where on the operand stack a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peek {
+    /// Slots above it.
+    pub above: u8,
+    /// A `long`, not an `int`.
+    pub wide: bool,
+    /// The slot above it is a `TimeUnit`.
+    pub unit: bool,
+}
+
+impl Hook {
+    fn pc(&self) -> u32 {
+        match self {
+            Hook::Point { pc, .. } | Hook::Value { pc, .. } | Hook::Block { pc, .. } => *pc,
+            Hook::Leave { .. } => 0,
+        }
+    }
+}
+
+/// The insertions of one method, in order of position; what is counted precedes the site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodHooks<'a> {
     pub name: &'a str,
@@ -50,9 +77,57 @@ pub struct ClassHooks<'a> {
     pub methods: Vec<MethodHooks<'a>>,
 }
 
-/// Writes the hooks of the sites (and, with `blocks`, of the basic blocks) that `wanted` keeps.
+/// The points of a catalog that are no sites, by class.
+fn points_of(catalog: &SiteCatalog) -> BTreeMap<&str, Vec<(&Place, Hook)>> {
+    let points = catalog.points();
+    let mut out: BTreeMap<&str, Vec<(&Place, Hook)>> = BTreeMap::new();
+    let states = catalog.states.iter().map(|s| {
+        let point = points.number(PointId::State(s.id));
+        (
+            &s.place,
+            Hook::Point {
+                pc: s.place.pc,
+                point,
+            },
+        )
+    });
+    let tasks = catalog.tasks.iter().map(|t| {
+        let point = points.number(PointId::Task(t.id));
+        (&t.place, Hook::Leave { point })
+    });
+    let accesses = catalog.meta_accesses.iter().map(|a| {
+        let point = points.number(PointId::Access(a.id));
+        (
+            &a.place,
+            Hook::Point {
+                pc: a.place.pc,
+                point,
+            },
+        )
+    });
+    let timeouts = catalog.timeouts.iter().filter_map(|t| {
+        let peek = Peek {
+            above: u8::try_from(t.above).ok()?,
+            wide: t.wide,
+            unit: t.unit == TimeUnit::Argument,
+        };
+        let point = points.number(PointId::Timeout(t.id));
+        let pc = t.place.pc;
+        Some((&t.place, Hook::Value { pc, point, peek }))
+    });
+    for (place, hook) in states.chain(tasks).chain(accesses).chain(timeouts) {
+        out.entry(place.class.as_str())
+            .or_default()
+            .push((place, hook));
+    }
+    out
+}
+
+/// Writes the hooks of the sites that `wanted` keeps, of all other points and, with `blocks`, of
+/// the basic blocks.
 pub fn encode(catalog: &SiteCatalog, blocks: bool, wanted: impl Fn(u32) -> bool) -> Vec<u8> {
     let mut bodies: Vec<(u64, Vec<u8>)> = Vec::new();
+    let points = points_of(catalog);
     for class in &catalog.classes {
         let mut methods: Vec<MethodHooks<'_>> = Vec::new();
         let mut add = |name, desc, hook| match methods
@@ -78,6 +153,9 @@ pub fn encode(catalog: &SiteCatalog, blocks: bool, wanted: impl Fn(u32) -> bool)
                 }
             }
         }
+        for (place, hook) in points.get(class.name.as_str()).into_iter().flatten() {
+            add(place.method.as_str(), place.desc.as_str(), hook.clone());
+        }
         let mut retransform = false;
         // Sites are sorted by class: the range is found once.
         let from = catalog
@@ -88,9 +166,9 @@ pub fn encode(catalog: &SiteCatalog, blocks: bool, wanted: impl Fn(u32) -> bool)
             .take_while(|s| s.class == class.name);
         for site in own.filter(|s| wanted(s.id)) {
             retransform |= site.kind == SiteKind::Entry;
-            let hook = Hook::Site {
+            let hook = Hook::Point {
                 pc: site.pc,
-                site: site.id,
+                point: site.id,
             };
             add(site.method.as_str(), site.desc.as_str(), hook);
         }
@@ -98,10 +176,8 @@ pub fn encode(catalog: &SiteCatalog, blocks: bool, wanted: impl Fn(u32) -> bool)
             continue;
         }
         for method in &mut methods {
-            method.hooks.sort_by_key(|h| match h {
-                Hook::Block { pc, .. } => (*pc, 0),
-                Hook::Site { pc, .. } => (*pc, 1),
-            });
+            // Stable: at one position they stay in the order in which they were added.
+            method.hooks.sort_by_key(Hook::pc);
         }
         let name = class.name.as_str();
         let class = ClassHooks {
@@ -112,15 +188,21 @@ pub fn encode(catalog: &SiteCatalog, blocks: bool, wanted: impl Fn(u32) -> bool)
         };
         bodies.push((crate::fnv64(name.as_bytes()), encode_class(&class)));
     }
-    assemble(catalog.hash(), bodies)
+    assemble(catalog, bodies)
 }
 
-fn assemble(catalog_hash: u64, mut bodies: Vec<(u64, Vec<u8>)>) -> Vec<u8> {
+fn assemble(catalog: &SiteCatalog, mut bodies: Vec<(u64, Vec<u8>)>) -> Vec<u8> {
     bodies.sort();
     let mut out = Vec::new();
     out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&catalog_hash.to_le_bytes());
+    out.extend_from_slice(&catalog.hash().to_le_bytes());
     out.extend_from_slice(&(bodies.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(catalog.states.len() as u32).to_le_bytes());
+    let ends: usize = bodies
+        .iter()
+        .map(|(_, body)| INDEX_ENTRY + body.len())
+        .sum();
+    out.extend_from_slice(&((HEADER + ends) as u32).to_le_bytes());
     out.resize(HEADER, 0);
     let mut at = HEADER + bodies.len() * INDEX_ENTRY;
     for (name_hash, body) in &bodies {
@@ -131,6 +213,10 @@ fn assemble(catalog_hash: u64, mut bodies: Vec<(u64, Vec<u8>)>) -> Vec<u8> {
     }
     for (_, body) in &bodies {
         out.extend_from_slice(body);
+    }
+    for state in &catalog.states {
+        let word = state.task << 1 | u32::from(state.index == 0);
+        out.extend_from_slice(&word.to_le_bytes());
     }
     out
 }
@@ -150,12 +236,17 @@ fn encode_class(class: &ClassHooks<'_>) -> Vec<u8> {
         text(&mut out, method.desc);
         out.extend_from_slice(&(method.hooks.len() as u32).to_le_bytes());
         for hook in &method.hooks {
-            let (kind, pc, id) = match hook {
-                Hook::Site { pc, site } => (0u8, pc, site),
-                Hook::Block { pc, block } => (1u8, pc, block),
+            let (kind, id, more) = match hook {
+                Hook::Point { point, .. } => (0u8, point, 0),
+                Hook::Block { block, .. } => (1, block, 0),
+                Hook::Leave { point } => (2, point, 0),
+                Hook::Value { point, peek, .. } => {
+                    let flags = u8::from(peek.wide) | u8::from(peek.unit) << 1;
+                    (3, point, flags | peek.above << 2)
+                }
             };
-            out.push(kind);
-            out.extend_from_slice(&pc.to_le_bytes());
+            out.extend([kind, more]);
+            out.extend_from_slice(&hook.pc().to_le_bytes());
             out.extend_from_slice(&id.to_le_bytes());
         }
     }
@@ -182,6 +273,14 @@ impl<'a> HookTable<'a> {
             return Err(BadHooks("truncated index"));
         }
         Ok(HookTable { bytes, count })
+    }
+
+    /// The task of each state, and whether it is where the task begins.
+    pub fn states(&self) -> Vec<(u32, bool)> {
+        let count = u32_at(self.bytes, 20).unwrap_or(0) as usize;
+        let at = u32_at(self.bytes, 24).unwrap_or(0) as usize;
+        let words = (0..count).map_while(|i| u32_at(self.bytes, at.checked_add(i * 4)?));
+        words.map(|word| (word >> 1, word & 1 != 0)).collect()
     }
 
     /// Hash of the catalog it was written for.
@@ -285,10 +384,22 @@ impl<'a> Cursor<'a> {
             let (name, desc) = (self.text()?, self.text()?);
             let mut hooks = Vec::new();
             for _ in 0..self.u32()? {
-                let (kind, pc, id) = (self.byte()?, self.u32()?, self.u32()?);
+                let (kind, more) = (self.byte()?, self.byte()?);
+                let (pc, id) = (self.u32()?, self.u32()?);
+                let peek = Peek {
+                    above: more >> 2,
+                    wide: more & 1 != 0,
+                    unit: more & 2 != 0,
+                };
                 hooks.push(match kind {
-                    0 => Hook::Site { pc, site: id },
+                    0 => Hook::Point { pc, point: id },
                     1 => Hook::Block { pc, block: id },
+                    2 => Hook::Leave { point: id },
+                    3 => Hook::Value {
+                        pc,
+                        point: id,
+                        peek,
+                    },
                     _ => return Err(BadHooks("unknown kind of hook")),
                 });
             }
@@ -353,11 +464,73 @@ mod tests {
             [
                 Hook::Block { pc: 0, block: 4 },
                 Hook::Block { pc: 7, block: 5 },
-                Hook::Site { pc: 7, site: 0 }
+                Hook::Point { pc: 7, point: 0 }
             ]
         );
         assert!(table.find("a/C").unwrap().is_none());
         assert_eq!(table.catalog_hash(), catalog().hash());
+    }
+
+    #[test]
+    fn points_precede_the_site_and_come_back_as_they_were() {
+        use crate::catalog::{State, Task, TaskKind, Timeout, TimeoutKind};
+        let place = |pc| Place {
+            class: "a/A".into(),
+            method: "m".into(),
+            desc: "()V".into(),
+            pc,
+            line: None,
+        };
+        let catalog = SiteCatalog {
+            states: vec![State {
+                id: 0,
+                name: "a.A.m():0".into(),
+                task: 0,
+                index: 0,
+                place: place(7),
+                condition: String::new(),
+            }],
+            tasks: vec![Task {
+                id: 0,
+                name: "a.A.m()".into(),
+                kind: TaskKind::Thread,
+                closure: false,
+                place: place(0),
+                variables: Vec::new(),
+            }],
+            timeouts: vec![Timeout {
+                id: 0,
+                kind: TimeoutKind::Wait,
+                place: place(9),
+                above: 1,
+                wide: true,
+                unit: TimeUnit::Argument,
+                constant: None,
+                expression: String::new(),
+            }],
+            ..catalog()
+        };
+        let bytes = encode(&catalog, false, |_| true);
+        let class = HookTable::parse(&bytes).unwrap().find("a/A").unwrap();
+        assert_eq!(HookTable::parse(&bytes).unwrap().states(), [(0, true)]);
+        let peek = Peek {
+            above: 1,
+            wide: true,
+            unit: true,
+        };
+        assert_eq!(
+            class.unwrap().methods[0].hooks,
+            [
+                Hook::Leave { point: 4 },
+                Hook::Point { pc: 7, point: 3 },
+                Hook::Point { pc: 7, point: 0 },
+                Hook::Value {
+                    pc: 9,
+                    point: 5,
+                    peek
+                },
+            ]
+        );
     }
 
     #[test]
@@ -380,7 +553,7 @@ mod tests {
             bytes.truncate(cut.max(1).min(len));
             if let Ok(table) = HookTable::parse(&bytes) {
                 let _ = table.find("a/A");
-                let _ = table.iter().count();
+                let _ = (table.iter().count(), table.states());
             }
         }
     }

@@ -51,7 +51,23 @@ fn spec(steps: Vec<StepSpec>) -> BoardSpec {
 }
 
 fn hit(site: u32, arm: u8, count: u32) -> Hit {
-    Hit { site, arm, count }
+    Hit {
+        site,
+        arm,
+        count,
+        state: None,
+    }
+}
+
+/// Tests give the stack; of accesses there are none.
+impl<F: FnMut() -> u64> Around for F {
+    fn stack(&mut self) -> u64 {
+        self()
+    }
+
+    fn access(&mut self) -> Option<(u32, u64)> {
+        None
+    }
 }
 
 fn no_stack() -> u64 {
@@ -244,4 +260,123 @@ fn ask_asks_and_lab_steps_are_passed_by() {
         decide(&board, 1, hit(2, ARM_SET, 1), &mut no_stack),
         Decision::Pass
     );
+}
+
+fn in_state(state: Option<u32>) -> Hit {
+    Hit {
+        state,
+        ..hit(2, ARM_SET, 1)
+    }
+}
+
+#[test]
+fn a_state_is_asked_for_and_so_is_being_outside_all_tasks() {
+    for (wanted, fires) in [(5, Some(4)), (0, None)] {
+        let random = StepSpec {
+            state: wanted,
+            rate: 1.0,
+            ..step(TriggerKind::Random)
+        };
+        let board = board_of(&spec(vec![random]));
+        let at = |state| decide(&board, 1, in_state(state), &mut no_stack);
+        assert_eq!(at(Some(5)), Decision::Pass);
+        assert_eq!(at(Some(3)), Decision::Pass);
+        assert_eq!(at(fires), Decision::Fire { step: 0, fault: 0 });
+    }
+}
+
+#[test]
+fn the_second_new_state_is_the_second_that_the_trial_comes_to() {
+    let node = fnv64(b"n1");
+    let second = StepSpec {
+        nth: 2,
+        ..step(TriggerKind::NewState)
+    };
+    let board = board_of(&BoardSpec {
+        contexts: vec![state_key(node, Some(1))],
+        ..spec(vec![second])
+    });
+    let at = |node, state| decide(&board, node, in_state(state), &mut no_stack);
+    assert_eq!(at(node, Some(1)), Decision::Pass, "known");
+    assert_eq!(at(node, None), Decision::Pass, "the first");
+    assert_eq!(at(node, None), Decision::Pass, "the first again");
+    // The same state of another node is another.
+    let fire = Decision::Fire { step: 0, fault: 0 };
+    assert_eq!(at(fnv64(b"n2"), Some(1)), fire);
+}
+
+#[test]
+fn all_stacks_of_a_site_can_be_one_context() {
+    let first = StepSpec {
+        any_stack: true,
+        nth: 2,
+        ..step(TriggerKind::NewContext)
+    };
+    let board = board_of(&spec(vec![first]));
+    let at = |site, stack| decide(&board, 1, hit(site, ARM_SET, 1), &mut || stack);
+    assert_eq!(at(2, 1), Decision::Pass);
+    assert_eq!(at(2, 2), Decision::Pass);
+    assert_eq!(at(3, 1), Decision::Fire { step: 0, fault: 0 });
+}
+
+#[test]
+fn what_meets_only_memory_is_left_out_and_uses_nothing_up() {
+    let any = StepSpec {
+        rate: 1.0,
+        ..step(TriggerKind::Random)
+    };
+    for first in [any, step(TriggerKind::NewContext), step(TriggerKind::AnyOf)] {
+        let board = board_of(&BoardSpec {
+            barred: vec![context_key(2, 8)],
+            ..spec(vec![first])
+        });
+        let at = |stack| decide(&board, 1, hit(2, ARM_SET, 1), &mut || stack);
+        assert_eq!(at(8), Decision::Pass);
+        assert_eq!(at(9), Decision::Fire { step: 0, fault: 0 });
+    }
+}
+
+#[test]
+fn each_site_of_a_set_fires_once() {
+    let board = board_of(&spec(vec![
+        step(TriggerKind::AnyOf),
+        step(TriggerKind::AnyOf),
+    ]));
+    let at = |site: u32| {
+        let arm = board.arms()[site as usize].load(Ordering::Relaxed);
+        decide(&board, 1, hit(site, arm, 1), &mut no_stack)
+    };
+    assert_eq!(at(3), Decision::Fire { step: 0, fault: 0 });
+    assert_eq!(at(3), Decision::Pass);
+    assert_eq!(at(2), Decision::Fire { step: 1, fault: 0 });
+    assert_eq!(at(2), Decision::Pass);
+}
+
+/// An access so long ago.
+struct After(u32, u64);
+
+impl Around for After {
+    fn stack(&mut self) -> u64 {
+        no_stack()
+    }
+
+    fn access(&mut self) -> Option<(u32, u64)> {
+        Some((self.0, self.1))
+    }
+}
+
+#[test]
+fn only_what_follows_a_new_access_soon_enough_fires() {
+    let after = StepSpec {
+        within_ns: 5_000_000,
+        ..step(TriggerKind::AfterAccess)
+    };
+    let board = board_of(&BoardSpec {
+        contexts: vec![access_key(7)],
+        ..spec(vec![after])
+    });
+    let at = |access, ago| decide(&board, 1, hit(2, ARM_SET, 1), &mut After(access, ago));
+    assert_eq!(at(7, 1_000), Decision::Pass, "known");
+    assert_eq!(at(8, 5_000_001), Decision::Pass, "too long ago");
+    assert_eq!(at(8, 5_000_000), Decision::Fire { step: 0, fault: 0 });
 }

@@ -1,7 +1,9 @@
 //! The attributes of `Code` that contain pcs, moved to the new layout; all others are copied.
 
+use super::SkipReason;
 use super::layout::Layout;
-use crate::attribute::Attribute;
+use super::leaving::{Tail, TailFrame};
+use crate::attribute::{Attribute, find};
 use crate::code::Code;
 use crate::cursor::{Cursor, u2_at};
 use crate::error::ReadError;
@@ -14,16 +16,30 @@ const MAX_ANNOTATION_DEPTH: usize = 64;
 pub(crate) fn write_attributes(
     out: &mut Vec<u8>,
     code: &Code<'_>,
+    tail: Option<&Tail>,
     layout: &Layout,
-) -> Result<(), ReadError> {
-    out.extend((code.attributes().len() as u16).to_be_bytes());
+) -> Result<(), SkipReason> {
+    let frame = tail.and_then(|tail| tail.frame);
+    let framed = find(code.attributes(), "StackMapTable").is_some();
+    let new_table = frame.filter(|_| !framed);
+    let count = code.attributes().len() + usize::from(new_table.is_some());
+    let what = "attribute table";
+    let count = u16::try_from(count).map_err(|_| SkipReason::TableFull { what })?;
+    out.extend(count.to_be_bytes());
     for attribute in code.attributes() {
         out.extend(attribute.name_index.to_be_bytes());
         let length_at = out.len();
         out.extend([0; 4]);
-        write_content(out, attribute, layout)?;
+        write_content(out, attribute, frame, layout)?;
         let length = (out.len() - length_at - 4) as u32;
         out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
+    }
+    if let Some(frame) = new_table {
+        out.extend(frame.table_name.to_be_bytes());
+        let length = 2 + TailFrame::LENGTH as u32;
+        out.extend(length.to_be_bytes());
+        out.extend(1u16.to_be_bytes());
+        frame.write(out, layout.end());
     }
     Ok(())
 }
@@ -31,10 +47,11 @@ pub(crate) fn write_attributes(
 fn write_content(
     out: &mut Vec<u8>,
     attribute: &Attribute<'_>,
+    frame: Option<TailFrame>,
     layout: &Layout,
-) -> Result<(), ReadError> {
+) -> Result<(), SkipReason> {
     if attribute.name.as_bytes() == b"StackMapTable" {
-        return write_frames(out, attribute, layout);
+        return write_frames(out, attribute, frame, layout);
     }
     let start = out.len();
     out.extend_from_slice(attribute.content);
@@ -88,27 +105,38 @@ fn move_range(row: &mut [u8], layout: &Layout) {
 fn write_frames(
     out: &mut Vec<u8>,
     attribute: &Attribute<'_>,
+    tail: Option<TailFrame>,
     layout: &Layout,
-) -> Result<(), ReadError> {
+) -> Result<(), SkipReason> {
     let mut frames = Frames::read(attribute)?;
-    out.extend(
-        u2_at(attribute.content, 0)
-            .unwrap_or_default()
-            .to_be_bytes(),
-    );
+    let what = "stack map table";
+    let count = u2_at(attribute.content, 0)
+        .unwrap_or_default()
+        .checked_add(u16::from(tail.is_some()))
+        .ok_or(SkipReason::TableFull { what })?;
+    out.extend(count.to_be_bytes());
     let mut previous = None;
     for frame in &mut frames {
         let frame = frame?;
         let pc = layout.block(frame.pc, "a stack map frame")?;
-        // The first frame's delta is its pc; later ones count from the pc after the one before.
-        let delta = match previous {
-            None => pc,
-            Some(previous) => (pc - previous) - 1,
-        };
-        write_frame(out, &frame, delta, layout)?;
+        write_frame(out, &frame, delta(pc, previous)?, layout)?;
         previous = Some(pc);
     }
-    frames.check_end()
+    if let Some(tail) = tail {
+        tail.write(out, delta(layout.end(), previous)?);
+    }
+    Ok(frames.check_end()?)
+}
+
+/// The first frame's delta is its pc; later ones count from the pc after the one before.
+fn delta(pc: u16, previous: Option<u16>) -> Result<u16, ReadError> {
+    let next = previous.map_or(0, |previous| u32::from(previous) + 1);
+    let delta = u32::from(pc).checked_sub(next);
+    // A frame at the code's end, where no instruction is, would leave the tail's none.
+    delta.map(|delta| delta as u16).ok_or(ReadError::Pc {
+        what: "a stack map frame",
+        pc: i64::from(pc),
+    })
 }
 
 fn write_frame(

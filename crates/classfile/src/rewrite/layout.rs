@@ -18,16 +18,18 @@ pub(crate) struct Layout {
     starts: Vec<u16>,
     old_length: usize,
     new_length: usize,
+    total_length: usize,
     /// An insert whose pc is not an instruction: the caller's mistake, not the class's.
     pub(crate) missed: Option<u16>,
 }
 
 impl Layout {
-    /// Computes all positions; insertions are sorted by pc.
+    /// Computes all positions; insertions are sorted by pc, `tail` bytes follow the method's code.
     pub(crate) fn compute(
         &mut self,
         code: &Code<'_>,
         insertions: &[Insertion],
+        tail: usize,
     ) -> Result<(), SkipReason> {
         self.old_length = code.bytes().len();
         self.missed = None;
@@ -75,14 +77,23 @@ impl Layout {
         }
         self.block[self.old_length] = at as u32;
         self.new_length = at;
-        if at > usize::from(u16::MAX) {
-            return Err(SkipReason::CodeTooLong { length: at });
+        self.total_length = at + tail;
+        if self.total_length > usize::from(u16::MAX) {
+            let length = self.total_length;
+            return Err(SkipReason::CodeTooLong { length });
         }
         Ok(())
     }
 
-    pub(crate) fn new_length(&self) -> usize {
-        self.new_length
+    /// With the tail.
+    pub(crate) fn total_length(&self) -> usize {
+        self.total_length
+    }
+
+    /// Where the method's own code ends, and its tail begins if it has one.
+    pub(crate) fn end(&self) -> u16 {
+        // `compute` keeps the length at 65535 at most.
+        self.new_length as u16
     }
 
     /// Where jumps, handlers, frames, lines and ranges that named `pc` point now. The code's end

@@ -2,6 +2,7 @@
 
 use super::attributes::write_attributes;
 use super::layout::Layout;
+use super::leaving::Tail;
 use super::{Insertion, SkipReason};
 use crate::code::Code;
 use crate::error::ReadError;
@@ -12,19 +13,21 @@ use crate::opcode::*;
 pub(crate) fn rewrite(
     code: &Code<'_>,
     insertions: &[Insertion],
+    tail: Option<&Tail>,
     snippets: &[u8],
     layout: &mut Layout,
 ) -> Result<Vec<u8>, SkipReason> {
-    layout.compute(code, insertions)?;
+    layout.compute(code, insertions, tail.map_or(0, |tail| tail.code.len()))?;
     // Inserts are balanced, so they need the deepest of them on top of the method, not their sum.
     let extra = insertions.iter().map(|i| i.stack).max().unwrap_or_default();
     let depth = usize::from(code.max_stack) + usize::from(extra);
+    let depth = depth.max(tail.map_or(0, |tail| tail.stack));
     let max_stack = u16::try_from(depth).map_err(|_| SkipReason::StackTooDeep { depth })?;
 
-    let mut out = Vec::with_capacity(layout.new_length() + 256);
+    let mut out = Vec::with_capacity(layout.total_length() + 256);
     out.extend(max_stack.to_be_bytes());
     out.extend(code.max_locals.to_be_bytes());
-    out.extend((layout.new_length() as u32).to_be_bytes());
+    out.extend((layout.total_length() as u32).to_be_bytes());
     let start = out.len();
     let mut pending = insertions.iter().peekable();
     for instruction in code.instructions() {
@@ -34,9 +37,10 @@ pub(crate) fn rewrite(
         }
         write_instruction(&mut out, &instruction, layout)?;
     }
-    debug_assert_eq!(out.len() - start, layout.new_length());
-    write_handlers(&mut out, code, layout)?;
-    write_attributes(&mut out, code, layout)?;
+    out.extend_from_slice(tail.map_or(&[], |tail| &tail.code));
+    debug_assert_eq!(out.len() - start, layout.total_length());
+    write_handlers(&mut out, code, tail, layout)?;
+    write_attributes(&mut out, code, tail, layout)?;
     Ok(out)
 }
 
@@ -90,15 +94,28 @@ fn new_offset(instruction: &Instruction<'_>, n: usize, layout: &Layout) -> Resul
     Ok(i32::from(to) - i32::from(from))
 }
 
-fn write_handlers(out: &mut Vec<u8>, code: &Code<'_>, layout: &Layout) -> Result<(), ReadError> {
+fn write_handlers(
+    out: &mut Vec<u8>,
+    code: &Code<'_>,
+    tail: Option<&Tail>,
+    layout: &Layout,
+) -> Result<(), SkipReason> {
     let handlers = code.handlers();
-    out.extend((handlers.len() as u16).to_be_bytes());
+    let count = handlers.len() + usize::from(tail.is_some());
+    let what = "exception table";
+    let count = u16::try_from(count).map_err(|_| SkipReason::TableFull { what })?;
+    out.extend(count.to_be_bytes());
     for handler in handlers {
         let what = "an exception handler";
         for pc in [handler.start, handler.end, handler.handler] {
             out.extend(layout.block(pc, what)?.to_be_bytes());
         }
         out.extend(handler.catch_index.to_be_bytes());
+    }
+    if tail.is_some() {
+        // Last, so that the method's own handlers come first; 0 catches all.
+        let row = [0, layout.end(), layout.end(), 0];
+        out.extend(row.map(u16::to_be_bytes).concat());
     }
     Ok(())
 }

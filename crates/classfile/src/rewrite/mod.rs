@@ -3,7 +3,9 @@
 
 mod attributes;
 mod layout;
+mod leaving;
 mod method;
+mod peek;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +16,8 @@ use crate::error::{EditError, ReadError};
 use crate::opcode::*;
 use crate::pool_writer::PoolWriter;
 use layout::Layout;
+use leaving::{Leaving, Tail};
+pub use peek::Peek;
 
 /// A static method that inserted code may call; made by [`ClassEdit::static_method`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +52,8 @@ pub enum SkipReason {
     CodeTooLong { length: usize },
     #[error("the operand stack would grow to {depth} slots (65535 at most)")]
     StackTooDeep { depth: usize },
+    #[error("its {what} has no room for another row")]
+    TableFull { what: &'static str },
     /// The JVM tracks objects for finalisation unless `finalize` is a lone return; a hook in
     /// `Object.finalize` would make every object of the JVM finalisable, and crash its start.
     #[error("an empty finalize method must stay empty")]
@@ -70,7 +76,7 @@ pub struct Skipped {
 pub struct Edited {
     pub bytes: Vec<u8>,
     pub skipped: Vec<Skipped>,
-    /// Inserts that are in `bytes`.
+    /// Inserts that are in `bytes`; code for leaving a method counts as one.
     pub inserted: usize,
 }
 
@@ -83,6 +89,15 @@ pub(crate) struct Insertion {
     stack: u16,
 }
 
+/// Balanced code in the edit's buffer.
+struct Written {
+    code: std::ops::Range<usize>,
+    /// Slots it needs on top of what is there.
+    stack: u16,
+    /// It uses a value that was on the stack before.
+    reads_below: bool,
+}
+
 /// Collects inserts for one class.
 #[derive(Debug)]
 pub struct ClassEdit<'c, 'a> {
@@ -90,6 +105,7 @@ pub struct ClassEdit<'c, 'a> {
     pool: PoolWriter,
     code: Vec<u8>,
     insertions: Vec<Insertion>,
+    leavings: Vec<Leaving>,
 }
 
 impl<'c, 'a> ClassEdit<'c, 'a> {
@@ -100,6 +116,7 @@ impl<'c, 'a> ClassEdit<'c, 'a> {
             pool,
             code: Vec::new(),
             insertions: Vec::new(),
+            leavings: Vec::new(),
         }
     }
 
@@ -125,28 +142,44 @@ impl<'c, 'a> ClassEdit<'c, 'a> {
     /// Inserts `ops` just before the instruction at `pc`: whoever jumps to `pc` runs them, and they
     /// lie in the same try ranges as the instruction. Several inserts at one pc keep their order.
     pub fn insert(&mut self, method: usize, pc: u16, ops: &[Op]) -> Result<(), EditError> {
-        let count = self.class.methods().len();
-        if method >= count {
-            return Err(EditError::NoSuchMethod { method, count });
-        }
+        self.check_method(method)?;
+        let written = self.write(ops)?;
+        self.insertions.push(Insertion {
+            method,
+            pc,
+            code: written.code,
+            stack: written.stack,
+        });
+        Ok(())
+    }
+
+    /// Writes balanced code into the buffer.
+    fn write(&mut self, ops: &[Op]) -> Result<Written, EditError> {
         let start = self.code.len();
-        let (mut height, mut highest) = (0i32, 0i32);
+        let (mut height, mut highest, mut lowest) = (0i32, 0i32, 0i32);
         for op in ops {
             let (pops, pushes) = self.emit(*op)?;
+            let reads = if *op == Op::Dup { 1 } else { pops };
+            lowest = lowest.min(height - reads);
             height += pushes - pops;
             highest = highest.max(height);
         }
         if height != 0 {
             return Err(EditError::Unbalanced { height });
         }
-        let stack = u16::try_from(highest).unwrap_or(u16::MAX);
-        self.insertions.push(Insertion {
-            method,
-            pc,
+        Ok(Written {
             code: start..self.code.len(),
-            stack,
-        });
-        Ok(())
+            stack: u16::try_from(highest).unwrap_or(u16::MAX),
+            reads_below: lowest < 0,
+        })
+    }
+
+    fn check_method(&self, method: usize) -> Result<(), EditError> {
+        let count = self.class.methods().len();
+        if method < count {
+            return Ok(());
+        }
+        Err(EditError::NoSuchMethod { method, count })
     }
 
     /// Writes the instruction; gives the slots it pops and pushes.
@@ -192,15 +225,23 @@ impl<'c, 'a> ClassEdit<'c, 'a> {
     pub fn finish(mut self) -> Result<Edited, EditError> {
         self.insertions
             .sort_by_key(|insertion| (insertion.method, insertion.pc));
+        self.leavings.sort_by_key(|leaving| leaving.method);
+        let inserted_into = self.insertions.iter().map(|insertion| insertion.method);
+        let mut methods: Vec<usize> = inserted_into
+            .chain(self.leavings.iter().map(|leaving| leaving.method))
+            .collect();
+        methods.sort_unstable();
+        methods.dedup();
         let mut replaced = Vec::new();
         let mut skipped = Vec::new();
         let mut inserted = 0;
         let mut layout = Layout::default();
-        for insertions in self.insertions.chunk_by(|a, b| a.method == b.method) {
-            let index = insertions[0].method;
-            match self.edit_method(index, insertions, &mut layout)? {
+        for index in methods {
+            let insertions = of_method(&self.insertions, index, |insertion| insertion.method);
+            let leavings = of_method(&self.leavings, index, |leaving| leaving.method);
+            match self.edit_method(index, insertions, leavings, &mut layout)? {
                 Ok(replacement) => {
-                    inserted += insertions.len();
+                    inserted += insertions.len() + leavings.len();
                     replaced.push(replacement);
                 }
                 Err(reason) => {
@@ -227,33 +268,31 @@ impl<'c, 'a> ClassEdit<'c, 'a> {
         &self,
         method: usize,
         insertions: &[Insertion],
+        leavings: &[Leaving],
         layout: &mut Layout,
     ) -> Result<Result<Replacement, SkipReason>, EditError> {
         let member = &self.class.methods()[method];
+        let pc = insertions.first().map_or(0, |insertion| insertion.pc);
         let Some(attribute) = find(self.class.attributes_of(member), "Code") else {
-            return Err(EditError::NoInstruction {
-                method,
-                pc: insertions[0].pc,
-            });
+            return Err(EditError::NoInstruction { method, pc });
         };
         let content = match self.class.code(member) {
             Ok(Some(code))
                 if code.bytes() == [RETURN]
                     && member.name == "finalize"
                     && member.descriptor == "()V"
-                    && insertions
-                        .iter()
-                        .any(|insertion| !insertion.code.is_empty()) =>
+                    && (!leavings.is_empty()
+                        || insertions.iter().any(|insert| !insert.code.is_empty())) =>
             {
                 Err(SkipReason::EmptyFinalizer)
             }
-            Ok(Some(code)) => method::rewrite(&code, insertions, &self.code, layout),
-            Ok(None) => {
-                return Err(EditError::NoInstruction {
-                    method,
-                    pc: insertions[0].pc,
-                });
-            }
+            Ok(Some(code)) => match Tail::new(leavings, &self.code) {
+                None => method::rewrite(&code, insertions, None, &self.code, layout),
+                Some(tail) => leaving::before_returns(&code, insertions, leavings)
+                    .map_err(SkipReason::from)
+                    .and_then(|all| method::rewrite(&code, &all, Some(&tail), &self.code, layout)),
+            },
+            Ok(None) => return Err(EditError::NoInstruction { method, pc }),
             Err(error) => Err(SkipReason::Malformed(error)),
         };
         if let Some(pc) = layout.missed.take() {
@@ -294,6 +333,13 @@ impl<'c, 'a> ClassEdit<'c, 'a> {
         out.extend_from_slice(&class[copied..]);
         out
     }
+}
+
+/// Those of one method, out of items sorted by method.
+fn of_method<T>(items: &[T], method: usize, method_of: impl Fn(&T) -> usize) -> &[T] {
+    let start = items.partition_point(|item| method_of(item) < method);
+    let end = items.partition_point(|item| method_of(item) <= method);
+    &items[start..end]
 }
 
 /// New content for the `Code` attribute whose content is `start..end` in the class.

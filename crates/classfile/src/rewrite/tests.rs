@@ -6,7 +6,11 @@ use crate::error::ReadError;
 use crate::frames::VerificationType;
 
 /// A class with one static method `m()V` of this code, handlers and code attributes.
-fn class_of(code: &[u8], handlers: &[[u16; 4]], attributes: &[(&str, Vec<u8>)]) -> Vec<u8> {
+pub(super) fn class_of(
+    code: &[u8],
+    handlers: &[[u16; 4]],
+    attributes: &[(&str, Vec<u8>)],
+) -> Vec<u8> {
     let mut pool = PoolWriter::starting_at(1);
     let this = pool.class("T").unwrap();
     let object = pool.class("java/lang/Object").unwrap();
@@ -52,7 +56,7 @@ fn hooked(bytes: &[u8], pcs: &[u16]) -> Edited {
     edit.finish().unwrap()
 }
 
-fn with_code<T>(bytes: &[u8], check: impl FnOnce(&Code<'_>) -> T) -> T {
+pub(super) fn with_code<T>(bytes: &[u8], check: impl FnOnce(&Code<'_>) -> T) -> T {
     let class = ClassFile::parse(bytes).unwrap();
     check(&class.code(&class.methods()[0]).unwrap().unwrap())
 }

@@ -338,6 +338,7 @@ mod tests {
             seconds: 1.0,
             cpu_seconds: 1.0,
             visits: Vec::new(),
+            from: None,
         }
     }
 

@@ -202,6 +202,10 @@ impl Policy for Exhaustive {
     }
 
     fn learn(&mut self, _: &Plan, _: &Outcome) {}
+
+    fn learns(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

@@ -31,6 +31,11 @@ pub trait Policy: Send {
     /// What a trial came to. Called in order of trial numbers.
     fn learn(&mut self, plan: &Plan, outcome: &Outcome);
 
+    /// False for a policy whose plans do not depend on outcomes: nobody waits for them.
+    fn learns(&self) -> bool {
+        true
+    }
+
     /// How many of a plan's first steps are those of many other plans: they need to run once, and
     /// each plan can go on from there.
     fn shared(&self, _: &Plan) -> usize {

@@ -120,6 +120,10 @@ impl Policy for Pairs {
 
     fn learn(&mut self, _: &Plan, _: &Outcome) {}
 
+    fn learns(&self) -> bool {
+        false
+    }
+
     /// The first fault.
     fn shared(&self, plan: &Plan) -> usize {
         usize::from(plan.steps.len() > 1)

@@ -53,6 +53,10 @@ impl Policy for Random {
     }
 
     fn learn(&mut self, _: &Plan, _: &Outcome) {}
+
+    fn learns(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

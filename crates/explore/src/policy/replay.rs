@@ -24,6 +24,10 @@ impl Policy for Replay {
     }
 
     fn learn(&mut self, _: &Plan, _: &Outcome) {}
+
+    fn learns(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

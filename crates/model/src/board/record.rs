@@ -36,8 +36,8 @@ pub enum RecordWhat {
         /// Id of the access just before + 1; 0: none.
         access: u32,
     },
-    /// A timeout has this value, in milliseconds.
-    Timeout { timeout: u32, ms: u64 },
+    /// A timeout has this value: milliseconds where its unit is given with it, else in its unit.
+    Timeout { timeout: u32, value: u64 },
     /// Something people should know: a class left alone, a fault that could not be made.
     Notice { text: String },
 }
@@ -101,9 +101,9 @@ impl Record {
                 text(&mut out, frames);
                 FIRED
             }
-            RecordWhat::Timeout { timeout, ms } => {
+            RecordWhat::Timeout { timeout, value } => {
                 n32(&mut out, *timeout);
-                n64(&mut out, *ms);
+                n64(&mut out, *value);
                 TIMEOUT
             }
             RecordWhat::Notice { text: said } => {
@@ -143,7 +143,7 @@ impl Record {
             },
             TIMEOUT => RecordWhat::Timeout {
                 timeout: rest.n32()?,
-                ms: rest.n64()?,
+                value: rest.n64()?,
             },
             NOTICE => RecordWhat::Notice { text: rest.text()? },
             _ => return None,
@@ -196,7 +196,7 @@ mod tests {
         };
         let timeout = RecordWhat::Timeout {
             timeout: 3,
-            ms: 30_000,
+            value: 30_000,
         };
         let hit = RecordWhat::Hit {
             site: 9,

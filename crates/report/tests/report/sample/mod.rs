@@ -198,6 +198,7 @@ pub fn outcome(trial: u64, verdict: Verdict, fired: bool) -> Outcome {
         seconds: 1.5 + (noise(trial) % 900) as f64 / 100.0,
         cpu_seconds: 0.5,
         visits: Vec::new(),
+        from: None,
     }
 }
 
