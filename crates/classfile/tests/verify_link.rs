@@ -1,6 +1,8 @@
-//! The JVM's own verdict on rewritten classes: with a hook before every call and a probe in every
-//! block, `-Xverify:all` links exactly what it linked before. A wrong rewrite is caught here too.
+//! The JVM's own verdict on rewritten classes: with a hook before every call, a probe in every
+//! block, a peek at every number in reach and every method watched for its end, `-Xverify:all` links
+//! exactly what it linked before. A wrong rewrite is caught here too.
 
+mod inserts;
 mod sources;
 
 use std::collections::{BTreeMap, HashSet};
@@ -9,12 +11,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use inserts::peeks;
 use sources::Source;
 use temblor_classfile::opcode::RETURN;
 use temblor_classfile::synth::{ClassBuilder, MethodSpec};
 use temblor_classfile::{ClassEdit, ClassFile, Op, SkipReason, access, find_attribute};
 
 const HOOK: &str = "java/lang/FaultHook";
+const PEEKED: &str = "(Ljava/lang/Object;JI)V";
+/// The bytes of a method's last frame, where it is watched for its end.
+const LAST_FRAME: usize = 10;
 
 /// A stand-in for the agent's class: every method just returns.
 fn hook_class() -> Vec<u8> {
@@ -24,11 +30,13 @@ fn hook_class() -> Vec<u8> {
         ("at", "(I)V"),
         ("probe", "(I)V"),
         ("born", "(Ljava/lang/Object;)V"),
+        ("left", "(I)V"),
+        ("peeked", PEEKED),
     ] {
         let mut code = class.code();
         code.op(RETURN);
         let code = code.finish().unwrap();
-        let spec = MethodSpec::new(access::PUBLIC | access::STATIC, name, descriptor).locals(1);
+        let spec = MethodSpec::new(access::PUBLIC | access::STATIC, name, descriptor).locals(4);
         class.method(&spec, Some(&code)).unwrap();
     }
     class.finish().unwrap()
@@ -39,12 +47,15 @@ fn hook_class() -> Vec<u8> {
 struct Sums {
     classes: usize,
     inserts: usize,
+    leavings: usize,
+    peeks: usize,
     skipped: usize,
     old_bytes: usize,
     new_bytes: usize,
 }
 
-/// Hook before every call, probe in every block, and `this` handed over before a constructor ends.
+/// Hook before every call, probe in every block, `this` handed over before a constructor ends, all
+/// other methods watched for theirs, and every number in reach peeked at.
 fn instrument(bytes: &[u8], sums: &mut Sums) -> Vec<u8> {
     let class = ClassFile::parse(bytes).expect("a class of the JDK or of a jar reads");
     let mut edit = ClassEdit::new(&class);
@@ -53,10 +64,18 @@ fn instrument(bytes: &[u8], sums: &mut Sums) -> Vec<u8> {
     let born = edit
         .static_method(HOOK, "born", "(Ljava/lang/Object;)V")
         .unwrap();
+    let left = edit.static_method(HOOK, "left", "(I)V").unwrap();
+    let peeked = edit.static_method(HOOK, "peeked", PEEKED).unwrap();
     for (index, method) in class.methods().iter().enumerate() {
         let Some(code) = class.code(method).unwrap() else {
             continue;
         };
+        if method.name != "<init>" {
+            let ops = [Op::PushInt(sums.inserts as i32), Op::InvokeStatic(left)];
+            edit.on_leaving(index, &ops).unwrap();
+            sums.inserts += 1;
+            sums.leavings += 1;
+        }
         for pc in code.block_starts().unwrap() {
             // Ids of all sizes: iconst, bipush, sipush, ldc.
             let id = (sums.inserts % 40_000) as i32;
@@ -70,6 +89,12 @@ fn instrument(bytes: &[u8], sums: &mut Sums) -> Vec<u8> {
                 let ops = [Op::PushInt(sums.inserts as i32), Op::InvokeStatic(hook)];
                 edit.insert(index, instruction.pc, &ops).unwrap();
                 sums.inserts += 1;
+            }
+            for value in peeks(&instruction, class.pool()) {
+                edit.peek(index, instruction.pc, value, sums.peeks as i32, peeked)
+                    .unwrap();
+                sums.inserts += 1;
+                sums.peeks += 1;
             }
             if instruction.opcode == RETURN && method.name == "<init>" {
                 let ops = [Op::LoadRef(0), Op::InvokeStatic(born)];
@@ -96,7 +121,7 @@ fn instrument(bytes: &[u8], sums: &mut Sums) -> Vec<u8> {
 }
 
 /// The rewrite with its one worst mistake: frames stay where they were. Only tables of unchanged
-/// size can be put back; that is plenty.
+/// size, but for a last frame that is new, can be put back; that is plenty.
 fn leave_frames_unmapped(original: &[u8], rewritten: &mut [u8]) -> usize {
     let old_class = ClassFile::parse(original).unwrap();
     let mut patches = Vec::new();
@@ -112,10 +137,11 @@ fn leave_frames_unmapped(original: &[u8], rewritten: &mut [u8]) -> usize {
             let old = find_attribute(old.attributes(), name);
             let new = find_attribute(new.attributes(), name);
             if let (Some(old), Some(new)) = (old, new)
-                && old.content.len() == new.content.len()
-                && old.content != new.content
+                && [0, LAST_FRAME].contains(&(new.content.len() - old.content.len()))
+                && old.content[2..] != new.content[2..old.content.len()]
             {
-                patches.push((new.offset, old.content));
+                // Behind the count.
+                patches.push((new.offset + 2, &old.content[2..]));
             }
         }
     }
@@ -123,25 +149,6 @@ fn leave_frames_unmapped(original: &[u8], rewritten: &mut [u8]) -> usize {
         rewritten[*offset..offset + content.len()].copy_from_slice(content);
     }
     patches.len()
-}
-
-/// Compiles one of `tests/java` into a folder.
-fn compile(home: &Path, source: &str, folder: &Path) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/java")
-        .join(source);
-    let mut javac = Command::new(sources::tool(home, "javac"));
-    let output = javac
-        .arg("-d")
-        .arg(folder)
-        .arg(source)
-        .output()
-        .expect("javac runs");
-    assert!(
-        output.status.success(),
-        "javac: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
 }
 
 /// A JDK with LinkAll compiled for it.
@@ -156,7 +163,7 @@ type Verdicts = BTreeMap<String, String>;
 impl Jvm {
     fn new(home: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        compile(home, "LinkAll.java", folder.path());
+        sources::compile(home, "LinkAll.java", folder.path());
         let jvm = Jvm {
             home: home.to_owned(),
             folder,
@@ -272,7 +279,7 @@ fn jar_classes() -> Vec<Source> {
 fn jars_and_small(jvm: &Jvm) -> Vec<Source> {
     let folder = jvm.folder.path().join("small");
     fs::create_dir(&folder).expect("folder made");
-    compile(&jvm.home, "Small.java", &folder);
+    sources::compile(&jvm.home, "Small.java", &folder);
     let bytes = fs::read(folder.join("Small.class")).expect("Small was compiled");
     let mut classes = jar_classes();
     classes.push(Source {

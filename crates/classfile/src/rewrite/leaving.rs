@@ -77,7 +77,7 @@ pub(crate) fn before_returns(
     let mut all = insertions.to_vec();
     for instruction in code.instructions() {
         let instruction = instruction?;
-        if matches!(instruction.opcode, IRETURN..=RETURN) {
+        if instruction.is_return() {
             all.extend(leavings.iter().map(|leaving| Insertion {
                 method: leaving.method,
                 pc: instruction.pc,

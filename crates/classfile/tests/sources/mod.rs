@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use jimage_rs::JImage;
 
@@ -56,6 +57,24 @@ pub fn tool(home: &Path, name: &str) -> PathBuf {
         home.display()
     );
     tool
+}
+
+/// Compiles one of `tests/java` into a folder; it may use what is there already.
+pub fn compile(home: &Path, source: &str, folder: &Path) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/java")
+        .join(source);
+    let mut javac = Command::new(tool(home, "javac"));
+    let output = javac
+        .args(["-d".as_ref(), folder, "-cp".as_ref(), folder])
+        .arg(source)
+        .output()
+        .expect("javac runs");
+    assert!(
+        output.status.success(),
+        "javac: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// JDK 8 keeps its classes in rt.jar and friends, later ones in lib/modules.
