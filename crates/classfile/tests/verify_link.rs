@@ -108,7 +108,10 @@ fn instrument(bytes: &[u8], sums: &mut Sums) -> Vec<u8> {
     sums.old_bytes += bytes.len();
     sums.new_bytes += edited.bytes.len();
     for skipped in &edited.skipped {
-        if skipped.reason == SkipReason::EmptyFinalizer {
+        if matches!(
+            skipped.reason,
+            SkipReason::EmptyFinalizer | SkipReason::Intrinsic
+        ) {
             continue;
         }
         sums.skipped += 1;

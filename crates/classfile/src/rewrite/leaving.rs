@@ -7,6 +7,7 @@ use super::{ClassEdit, Insertion, Op};
 use crate::attribute::find;
 use crate::code::Code;
 use crate::error::{EditError, ReadError};
+use crate::mutf8::Utf8;
 use crate::opcode::*;
 
 /// The first class version whose handlers need stack map frames.
@@ -66,6 +67,14 @@ impl ClassEdit<'_, '_> {
         });
         Ok(())
     }
+}
+
+/// Whether a handler may crash the JVM's compiler: seen with `Reference.get` on JDK 8. Which of the
+/// mathematical methods it treats alike differs between JDKs.
+pub(crate) fn is_intrinsic(class: Utf8<'_>, method: Utf8<'_>) -> bool {
+    class == "java/lang/Math"
+        || class == "java/lang/StrictMath"
+        || (class == "java/lang/ref/Reference" && method == "get")
 }
 
 /// One method's insertions and, after them at each return, its code for leaving; sorted by pc.
@@ -315,6 +324,23 @@ mod tests {
         let edited = edit.finish().unwrap();
         assert_eq!(edited.skipped[0].reason, SkipReason::EmptyFinalizer);
         assert_eq!(edited.bytes, bytes);
+    }
+
+    #[test]
+    fn methods_that_the_compiler_has_code_for_are_left_alone() {
+        for (name, method, skipped) in [
+            ("java/lang/ref/Reference", "get", true),
+            ("java/lang/ref/Reference", "clear", false),
+            ("java/lang/Math", "sin", true),
+        ] {
+            let mut class = ClassBuilder::new(52, 0x21, name, "java/lang/Object").unwrap();
+            let spec = MethodSpec::new(8, method, "()V");
+            class.method(&spec, Some(&[RETURN])).unwrap();
+            let edited = leaving(&class.finish().unwrap(), &[]);
+            let reasons: Vec<_> = edited.skipped.iter().map(|s| &s.reason).collect();
+            let expected = [&SkipReason::Intrinsic];
+            assert_eq!(reasons, expected[..usize::from(skipped)]);
+        }
     }
 
     #[test]

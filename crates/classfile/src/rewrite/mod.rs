@@ -58,6 +58,10 @@ pub enum SkipReason {
     /// `Object.finalize` would make every object of the JVM finalisable, and crash its start.
     #[error("an empty finalize method must stay empty")]
     EmptyFinalizer,
+    /// HotSpot's first compiler takes its own code for some methods of the JDK instead of parsing
+    /// theirs, and crashes over an exception handler that it then never saw.
+    #[error("the JVM's compiler has its own code for it and cannot take a handler there")]
+    Intrinsic,
     #[error("its code is malformed: {0}")]
     Malformed(#[from] ReadError),
 }
@@ -285,6 +289,11 @@ impl<'c, 'a> ClassEdit<'c, 'a> {
                         || insertions.iter().any(|insert| !insert.code.is_empty())) =>
             {
                 Err(SkipReason::EmptyFinalizer)
+            }
+            Ok(Some(_))
+                if !leavings.is_empty() && leaving::is_intrinsic(self.class.name, member.name) =>
+            {
+                Err(SkipReason::Intrinsic)
             }
             Ok(Some(code)) => match Tail::new(leavings, &self.code) {
                 None => method::rewrite(&code, insertions, None, &self.code, layout),
