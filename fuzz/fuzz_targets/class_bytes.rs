@@ -43,6 +43,10 @@ fn rewrite(class: &ClassFile<'_>) -> Result<(), EditError> {
         for pc in starts {
             edit.insert(index, pc, &[Op::PushInt(70_000), Op::InvokeStatic(hook)])?;
         }
+        match edit.on_leaving(index, &[Op::PushInt(70_000), Op::InvokeStatic(hook)]) {
+            Err(EditError::Leaving { .. }) => {} // a constructor
+            result => result?,
+        }
     }
     let edited = edit.finish()?;
     let again = ClassFile::parse(&edited.bytes).expect("a rewritten class reads");

@@ -71,7 +71,7 @@ fn exercise(bytes: &[u8]) -> usize {
     readable
 }
 
-/// Hooks every block that can be found; the result must read again.
+/// Hooks every block that can be found and every end of a method; the result must read again.
 fn rewrite(class: &ClassFile<'_>) -> Result<(), EditError> {
     let mut edit = ClassEdit::new(class);
     let hook = edit.static_method("java/lang/FaultHook", "at", "(I)V")?;
@@ -79,8 +79,13 @@ fn rewrite(class: &ClassFile<'_>) -> Result<(), EditError> {
         let Ok(Some(code)) = class.code(method) else {
             continue;
         };
+        let ops = [Op::PushInt(70_000), Op::InvokeStatic(hook)];
         for pc in code.block_starts().unwrap_or_default() {
-            edit.insert(index, pc, &[Op::PushInt(70_000), Op::InvokeStatic(hook)])?;
+            edit.insert(index, pc, &ops)?;
+        }
+        match edit.on_leaving(index, &ops) {
+            Err(EditError::Leaving { .. }) => {} // a constructor
+            result => result?,
         }
     }
     let edited = edit.finish()?;
