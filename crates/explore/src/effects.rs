@@ -336,17 +336,8 @@ fn fault_of(history: &History, step: u32, text: &str) -> Option<Fault> {
     {
         return Some(fault.clone());
     }
-    let mut words = text.split_whitespace();
-    match words.next()? {
-        "throw" => Some(Fault::Throw {
-            exception: words.next()?.into(),
-        }),
-        "delay" => Some(Fault::Delay {
-            ms: (words.next()?.parse::<f64>().ok()? * 1_000.0) as u64,
-        }),
-        "crash" => Some(Fault::Crash),
-        _ => planned.filter(|fault| **fault != Fault::Any).cloned(),
-    }
+    let named = || planned.filter(|fault| **fault != Fault::Any).cloned();
+    Fault::from_text(text).or_else(named)
 }
 
 /// When a node took or lost a role that only one may have.

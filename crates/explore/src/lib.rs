@@ -8,6 +8,7 @@ pub mod checker;
 pub mod delays;
 pub mod dump;
 pub mod effects;
+pub mod exact;
 pub mod ops;
 pub mod policy;
 pub mod shrink;

@@ -216,6 +216,26 @@ impl Fault {
         )
     }
 
+    /// The fault behind the words that events have for what an agent did: the inverse of its
+    /// `Display`, for those that need no more than these words.
+    pub fn from_text(text: &str) -> Option<Fault> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        match words.as_slice() {
+            ["throw", exception] => Some(Fault::Throw {
+                exception: (*exception).into(),
+            }),
+            ["delay", seconds, "s"] => {
+                let seconds: f64 = seconds.parse().ok()?;
+                let ms = (seconds * 1_000.0).round();
+                (0.0..1e15)
+                    .contains(&ms)
+                    .then_some(Fault::Delay { ms: ms as u64 })
+            }
+            ["crash"] => Some(Fault::Crash),
+            _ => None,
+        }
+    }
+
     /// For how long an operation of the node that hits is held back, virtual milliseconds: in the
     /// program or below it.
     pub fn delay_ms(&self) -> Option<u64> {
@@ -459,6 +479,27 @@ mod tests {
         let again: Plan = toml::from_str(&toml::to_string(&plan).unwrap()).unwrap();
         assert_eq!(plan, again);
         assert_eq!(plan.added_ms(), 3000);
+    }
+
+    #[test]
+    fn what_an_agent_did_is_read_from_its_words() {
+        let throw = Fault::Throw {
+            exception: "x.Rare".into(),
+        };
+        let delays = [0, 1, 57, 290, 569, 570, 1_001, 300_000].map(|ms| Fault::Delay { ms });
+        for fault in delays.into_iter().chain([throw, Fault::Crash]) {
+            assert_eq!(Fault::from_text(&fault.to_string()), Some(fault));
+        }
+        let open = Fault::SiteDelay {
+            sync_ms: 5,
+            timeout_percent: 150,
+        };
+        for fault in [Fault::Any, Fault::Heal, open] {
+            assert_eq!(Fault::from_text(&fault.to_string()), None);
+        }
+        for text in ["", "delay", "delay s", "delay -1 s", "delay NaN s", "throw"] {
+            assert_eq!(Fault::from_text(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -4,8 +4,11 @@
 //! play the stored trials to it (`next` for each, `learn` with each stored outcome): it then
 //! stands exactly where it stood.
 
+mod bsrr;
+mod chronos;
 mod draw;
 mod exhaustive;
+mod novel;
 mod pairs;
 mod random;
 mod replay;
@@ -18,7 +21,10 @@ use temblor_model::catalog::SiteCatalog;
 use temblor_model::history::Baseline;
 use temblor_model::plan::Plan;
 
+pub use bsrr::Bsrr;
+pub use chronos::Chronos;
 pub use exhaustive::Exhaustive;
+pub use novel::Novel;
 pub use pairs::Pairs;
 pub use random::Random;
 pub use replay::Replay;
@@ -113,17 +119,25 @@ type Build = fn(&Scope<'_>) -> Result<Box<dyn Policy>, PolicyError>;
 
 /// All policies, by name.
 const POLICIES: &[(&str, Build)] = &[
+    ("bsrr", |scope| Ok(Box::new(Bsrr::new(scope)))),
+    ("chronos", |scope| Ok(Box::new(Chronos::new(scope)))),
     // What checkers say when nothing is injected: every failure is a false alarm.
     ("clean", |scope| {
         Ok(Box::new(Replay::new(Plan::clean(), scope.times)))
     }),
+    ("crashtuner", |scope| Ok(Box::new(Novel::crashtuner(scope)))),
     ("exhaustive", |scope| Ok(Box::new(Exhaustive::new(scope)))),
+    ("fate", |scope| Ok(Box::new(Novel::fate(scope)))),
+    ("new-state", |scope| Ok(Box::new(Novel::new_state(scope)))),
     ("pairs", |scope| Ok(Box::new(Pairs::new(scope)))),
     ("random", |scope| Ok(Box::new(Random::new(scope)))),
     ("replay", |scope| {
         let plan = scope.plan.ok_or(PolicyError::NoPlan)?;
         Ok(Box::new(Replay::new(plan.clone(), scope.times)))
     }),
+    ("sieve", |scope| Ok(Box::new(Novel::sieve(scope)))),
+    ("sieve-i", |scope| Ok(Box::new(Novel::sieve_i(scope)))),
+    ("sieve-s", |scope| Ok(Box::new(Novel::sieve_s(scope)))),
 ];
 
 /// The names that [`build`] knows.

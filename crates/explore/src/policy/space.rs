@@ -77,11 +77,10 @@ pub fn contexts(scope: &Scope<'_>) -> Vec<Context> {
         let Some(site) = scope.catalog.site(r.site) else {
             continue;
         };
-        let wanted = scope.sites.as_ref().is_none_or(|s| s.is_match(&site.name));
         let frames = scope.baseline.contexts.get(&r.stack);
         let in_memory = frames.is_some_and(|frames| site.is_in_memory(frames));
         let (faults, more) = faults(site, in_memory, scope);
-        if wanted && !faults.is_empty() {
+        if is_wanted(site, scope) && !faults.is_empty() {
             contexts.push(Context {
                 site_id: r.site,
                 site: site.name.clone(),
@@ -106,6 +105,20 @@ pub fn contexts(scope: &Scope<'_>) -> Vec<Context> {
         context.sure = runs >= scope.baseline.runs;
     }
     contexts
+}
+
+/// Whether the campaign looks at the site at all.
+pub fn is_wanted(site: &Site, scope: &Scope<'_>) -> bool {
+    scope.sites.as_ref().is_none_or(|s| s.is_match(&site.name))
+}
+
+/// The sites in scope that have faults, by their ids: their hits are requests for one.
+pub fn requesting(scope: &Scope<'_>) -> Vec<bool> {
+    let requests = |site: &Site| {
+        let (faults, _) = faults(site, false, scope);
+        is_wanted(site, scope) && !faults.is_empty()
+    };
+    scope.catalog.sites.iter().map(requests).collect()
 }
 
 /// What meets only memory neither fails nor is slow; the node may still crash there.

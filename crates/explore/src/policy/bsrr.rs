@@ -1,0 +1,200 @@
+//! `bsrr`: budgeted state round robin (Legolas §4.3, Algorithm 2). One state a trial, five
+//! injections in each state, at a random one of its requests.
+//!
+//! A state tuple is (node, abstract state), or with `--states operation` (node, state, site). A
+//! request is a hit of a site in scope that has faults. The clean runs are what the paper's first
+//! trial is: they fill the list, and nothing is injected in them.
+//!
+//! Readings, where the paper is open:
+//!
+//! - `c`, a state's requests, is the mean over the trials that came to it. The total of all trials
+//!   grows without end, so that the probability would go to 0; the paper's own reason for the
+//!   formula is that one of the `c` requests of the coming trial be granted.
+//! - `resetIfAllUsed`: states that only show up after a fault can never be focused on with
+//!   success, for the focused state takes the trial's only fault. A state counts as used up, too,
+//!   when as many trials as its budget looked for it in vain; otherwise such states would in the
+//!   end have the list for themselves, and no trial would inject anything. After a reset the list
+//!   is in the order in which states first came.
+//! - With several jobs, a plan is made before the trials that run beside it are learned from. Then
+//!   a state may get a few more injections than its budget.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use temblor_model::bug::Outcome;
+use temblor_model::campaign::StateLevel;
+use temblor_model::plan::{Fault, Plan, Trigger};
+use temblor_model::site::SiteId;
+use temblor_model::visit::Visit;
+
+use super::draw::Draw;
+use super::space::requesting;
+use super::{Policy, Scope};
+
+/// Injections that a state is granted before all are reset.
+pub const BUDGET: u32 = 5;
+/// The probability that a trial comes to its state and still grants nothing.
+const EPSILON: f64 = 0.01;
+
+/// What counts as one state: node, abstract state, and site at the level of operations.
+pub type Tuple = (String, Option<u32>, Option<SiteId>);
+
+/// See the module.
+pub struct Bsrr {
+    level: StateLevel,
+    /// Names, by id.
+    states: Vec<String>,
+    sites: Vec<String>,
+    /// By id: hits of the site are requests.
+    requesting: Vec<bool>,
+    /// What was visited, in the order in which it first was.
+    infos: Vec<Info>,
+    places: BTreeMap<Tuple, usize>,
+    /// The round-robin list, as places in `infos`.
+    list: VecDeque<usize>,
+    /// The focused state of each plan that was not learned from yet.
+    unlearned: VecDeque<usize>,
+    draw: Draw,
+}
+
+/// What is known of a state.
+struct Info {
+    tuple: Tuple,
+    budget: u32,
+    /// Trials that focused on it since the last reset and did not come to it.
+    in_vain: u32,
+    /// Its requests in all trials, and the trials that had any.
+    requests: u64,
+    trials: u64,
+}
+
+impl Info {
+    fn new(tuple: Tuple) -> Info {
+        Info {
+            tuple,
+            budget: BUDGET,
+            in_vain: 0,
+            requests: 0,
+            trials: 0,
+        }
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.budget == 0 || self.in_vain >= BUDGET
+    }
+
+    fn rate(&self) -> f64 {
+        let trials = self.trials.max(1);
+        rate((self.requests + trials / 2) / trials)
+    }
+}
+
+/// The probability for each of a state's `c` requests; to six places, so that it is the same
+/// number on every machine.
+pub fn rate(c: u64) -> f64 {
+    let exact = 1.0 - (EPSILON.ln() / (c as f64 + 1.0)).exp();
+    (exact * 1e6).round() / 1e6
+}
+
+impl Bsrr {
+    pub fn new(scope: &Scope<'_>) -> Bsrr {
+        let catalog = scope.catalog;
+        let mut bsrr = Bsrr {
+            level: scope.level,
+            states: catalog.states.iter().map(|s| s.name.clone()).collect(),
+            sites: catalog.sites.iter().map(|s| s.name.clone()).collect(),
+            requesting: requesting(scope),
+            infos: Vec::new(),
+            places: BTreeMap::new(),
+            list: VecDeque::new(),
+            unlearned: VecDeque::new(),
+            draw: Draw::new(scope.seed),
+        };
+        bsrr.visited(&scope.baseline.visits);
+        bsrr
+    }
+
+    /// Lines 16 to 22 for all requests of a trial.
+    fn visited(&mut self, visits: &[Visit]) {
+        let mut requests: BTreeMap<Tuple, (u32, u64)> = BTreeMap::new();
+        for visit in visits.iter().filter(|v| self.is_request(v)) {
+            let site = (self.level == StateLevel::Operation).then_some(visit.site);
+            let tuple = (visit.node.clone(), visit.state, site);
+            let (first, hits) = requests.entry(tuple).or_insert((u32::MAX, 0));
+            *first = visit.first.min(*first);
+            *hits += u64::from(visit.hits);
+        }
+        let mut requests: Vec<_> = requests.into_iter().collect();
+        requests.sort_by_key(|(_, (first, _))| *first);
+        for (tuple, (_, hits)) in requests {
+            let next = self.infos.len();
+            let place = *self.places.entry(tuple.clone()).or_insert(next);
+            if place == next {
+                self.infos.push(Info::new(tuple));
+                self.list.push_back(place);
+            }
+            self.infos[place].requests += hits;
+            self.infos[place].trials += 1;
+        }
+    }
+
+    fn is_request(&self, visit: &Visit) -> bool {
+        let is_named = visit.state.is_none_or(|s| (s as usize) < self.states.len());
+        let requesting = self.requesting.get(visit.site as usize);
+        is_named && visit.hits > 0 && requesting == Some(&true)
+    }
+
+    /// Lines 2 to 13; the state to focus on.
+    fn rotate(&mut self) -> Option<usize> {
+        if self.infos.iter().all(Info::is_used_up) {
+            for info in &mut self.infos {
+                info.budget = BUDGET;
+                info.in_vain = 0;
+            }
+            self.list = (0..self.infos.len()).collect();
+        }
+        while let Some(place) = self.list.pop_front() {
+            if self.infos[place].budget > 0 {
+                self.list.push_back(place);
+                break;
+            }
+        }
+        while let Some(front) = self.list.front()
+            && self.infos[*front].budget == 0
+        {
+            self.list.pop_front();
+        }
+        self.list.front().copied()
+    }
+}
+
+impl Policy for Bsrr {
+    fn next(&mut self) -> Option<Plan> {
+        let focus = self.rotate()?;
+        self.unlearned.push_back(focus);
+        let info = &self.infos[focus];
+        let (node, state, site) = &info.tuple;
+        let when = Trigger::InState {
+            state: state.map(|s| self.states[s as usize].clone()),
+            node: Some(node.clone()),
+            site: site.map(|s| self.sites[s as usize].clone()),
+            rate: info.rate(),
+        };
+        Some(Plan::single(self.draw.plan_seed(), when, Fault::Any))
+    }
+
+    fn learn(&mut self, _: &Plan, outcome: &Outcome) {
+        let trials = |bsrr: &Bsrr, place: usize| bsrr.infos[place].trials;
+        let focus = self.unlearned.pop_front();
+        let before = focus.map(|place| trials(self, place));
+        self.visited(&outcome.visits);
+        let Some(place) = focus else { return };
+        let came = before != Some(trials(self, place));
+        let info = &mut self.infos[place];
+        if !outcome.fired.is_empty() {
+            info.budget = info.budget.saturating_sub(1);
+            info.in_vain = 0;
+        } else if !came {
+            info.in_vain += 1;
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Policies that inject where something is new: each trial takes the first hit of its kind that
+//! no earlier trial was injected at.
+//!
+//! - `new-state` (Legolas §4.3): a state of a node. Any fault of the site.
+//! - `fate` (Legolas §7.4): a failure ID, that is a site with its stack. Any fault of the site.
+//! - `crashtuner` (Legolas §7.4): an access of data about nodes, at most 5 ms before the hit. Any
+//!   fault of the site.
+//! - `sieve` (Sieve §4.4, Algorithm 1): a site with its stack, of the last guarded sites of basic
+//!   blocks. A delay: five minutes where others wait for the site, one and a half times the
+//!   timeout where one protects it.
+//! - `sieve-s` (Sieve §6.2): the same without groups; `sieve-i`: also without stacks.
+//!
+//! "New" is what no fault was injected at yet. The papers say "not visited" of states and failure
+//! IDs; read to the letter, a policy would end with its first trial, which visits nearly all there
+//! is to visit before its workload ends.
+//!
+//! With several jobs, plans that run side by side must not take the same hit: a plan takes the
+//! second new one while one plan is out, the third while two are, and so on. Where a trial had
+//! fewer new ones than that, counting begins again. A policy has seen everything when three trials
+//! in a row that would have taken the first new one came to none. With `--sweep`, the delays of
+//! Sieve are then tried again: shorter ones, which clients survive, and timeouts far overstepped.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use temblor_model::bug::{FiredFault, Outcome};
+use temblor_model::plan::{Among, Fault, Plan, Trigger};
+use temblor_model::site::{Site, SiteId};
+use temblor_model::visit::{context_name, state_name};
+
+use super::draw::Draw;
+use super::space::{is_wanted, requesting};
+use super::{Policy, Scope};
+
+/// Trials in a row that may come to nothing new before all was seen.
+const PATIENCE: u32 = 3;
+/// How long before the hit an access may be, real milliseconds.
+const WITHIN_MS: u64 = 5;
+
+/// Delays where others wait for the site (virtual milliseconds), and where a timeout protects it
+/// (percent of that): those of the paper, then those of a sweep.
+const DELAYS: [(u64, u32); 3] = [(300_000, 150), (15_000, 50), (60_000, 1_000)];
+
+/// See the module.
+pub struct Novel {
+    kind: Kind,
+    /// What is injected in each pass over all that is new.
+    passes: VecDeque<Fault>,
+    known: Known,
+    /// Trials in a row that came to nothing new.
+    in_vain: u32,
+    /// Rises whenever counting begins again.
+    round: u32,
+    /// Plans that were not learned from yet.
+    unlearned: VecDeque<Issued>,
+    site_ids: BTreeMap<String, SiteId>,
+    state_ids: BTreeMap<String, u32>,
+    draw: Draw,
+}
+
+/// What has to be new.
+#[derive(Clone, Copy)]
+enum Kind {
+    State,
+    Context { among: Among, any_stack: bool },
+    Access,
+}
+
+/// What is not new any more in this pass.
+#[derive(Default)]
+struct Known {
+    /// Of states or contexts, by name.
+    names: BTreeSet<String>,
+    accesses: BTreeSet<u32>,
+}
+
+/// A plan that is out.
+struct Issued {
+    /// Passes that were left.
+    passes: usize,
+    round: u32,
+    nth: u32,
+}
+
+impl Novel {
+    pub fn new_state(scope: &Scope<'_>) -> Novel {
+        Novel::of_any_fault(scope, Kind::State)
+    }
+
+    pub fn fate(scope: &Scope<'_>) -> Novel {
+        let kind = Kind::Context {
+            among: Among::All,
+            any_stack: false,
+        };
+        Novel::of_any_fault(scope, kind)
+    }
+
+    pub fn crashtuner(scope: &Scope<'_>) -> Novel {
+        Novel::of_any_fault(scope, Kind::Access)
+    }
+
+    pub fn sieve(scope: &Scope<'_>) -> Novel {
+        Novel::of_delays(scope, Among::Groups, false)
+    }
+
+    pub fn sieve_s(scope: &Scope<'_>) -> Novel {
+        Novel::of_delays(scope, Among::Guarded, false)
+    }
+
+    pub fn sieve_i(scope: &Scope<'_>) -> Novel {
+        Novel::of_delays(scope, Among::Guarded, true)
+    }
+
+    fn of_any_fault(scope: &Scope<'_>, kind: Kind) -> Novel {
+        let has_sites = requesting(scope).contains(&true);
+        let has_accesses = !scope.catalog.meta_accesses.is_empty();
+        let possible = has_sites && (has_accesses || !matches!(kind, Kind::Access));
+        let passes = possible.then_some(Fault::Any);
+        Novel::new(scope, kind, passes.into_iter().collect())
+    }
+
+    fn of_delays(scope: &Scope<'_>, among: Among, any_stack: bool) -> Novel {
+        let sites = scope.catalog.among(among);
+        let possible = sites.iter().any(|site| is_wanted(site, scope));
+        let count = match (possible, scope.sweep) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => DELAYS.len(),
+        };
+        let delay = |(sync_ms, timeout_percent)| Fault::SiteDelay {
+            sync_ms,
+            timeout_percent,
+        };
+        let passes = DELAYS.into_iter().take(count).map(delay).collect();
+        Novel::new(scope, Kind::Context { among, any_stack }, passes)
+    }
+
+    fn new(scope: &Scope<'_>, kind: Kind, passes: VecDeque<Fault>) -> Novel {
+        let site = |s: &Site| (s.name.clone(), s.id);
+        let states = scope.catalog.states.iter();
+        Novel {
+            kind,
+            passes,
+            known: Known::default(),
+            in_vain: 0,
+            round: 0,
+            unlearned: VecDeque::new(),
+            site_ids: scope.catalog.sites.iter().map(site).collect(),
+            state_ids: states.map(|s| (s.name.clone(), s.id)).collect(),
+            draw: Draw::new(scope.seed),
+        }
+    }
+
+    /// Of the plans that are out, those that take a new hit before this one does.
+    fn ahead(&self) -> u32 {
+        let counts = |i: &&Issued| i.round == self.round;
+        self.unlearned.iter().filter(counts).count() as u32
+    }
+
+    fn trigger(&self, nth: u32) -> Trigger {
+        let names = || self.known.names.iter().cloned().collect();
+        match self.kind {
+            Kind::State => Trigger::NewState {
+                known: names(),
+                nth,
+            },
+            Kind::Context { among, any_stack } => Trigger::NewContext {
+                known: names(),
+                nth,
+                among,
+                any_stack,
+            },
+            Kind::Access => Trigger::AfterAccess {
+                within_ms: WITHIN_MS,
+                known: self.known.accesses.iter().copied().collect(),
+                nth,
+            },
+        }
+    }
+
+    /// What was injected at is not new any more.
+    fn know(&mut self, fired: &FiredFault) {
+        match self.kind {
+            Kind::State => {
+                let id = |name: &String| self.state_ids.get(name).copied();
+                let state = fired.state.as_ref().and_then(id);
+                self.known.names.insert(state_name(&fired.node, state));
+            }
+            Kind::Context { any_stack, .. } => {
+                let stack = match any_stack {
+                    true => Ok(0),
+                    false => u64::from_str_radix(&fired.stack, 16),
+                };
+                if let (Some(site), Ok(stack)) = (self.site_ids.get(&fired.site), stack) {
+                    self.known.names.insert(context_name(*site, stack));
+                }
+            }
+            Kind::Access => self.known.accesses.extend(fired.access),
+        }
+    }
+
+    /// Nothing is new in this pass any more.
+    fn pass_is_over(&mut self) {
+        self.passes.pop_front();
+        self.known = Known::default();
+        self.in_vain = 0;
+        self.round += 1;
+    }
+}
+
+impl Policy for Novel {
+    fn next(&mut self) -> Option<Plan> {
+        let fault = self.passes.front()?.clone();
+        let nth = 1 + self.ahead();
+        self.unlearned.push_back(Issued {
+            passes: self.passes.len(),
+            round: self.round,
+            nth,
+        });
+        let when = self.trigger(nth);
+        Some(Plan::single(self.draw.plan_seed(), when, fault))
+    }
+
+    fn learn(&mut self, _: &Plan, outcome: &Outcome) {
+        let Some(issued) = self.unlearned.pop_front() else {
+            return;
+        };
+        if issued.passes != self.passes.len() {
+            return;
+        }
+        for fired in &outcome.fired {
+            self.know(fired);
+        }
+        match (outcome.fired.is_empty(), issued.nth) {
+            (false, _) => self.in_vain = 0,
+            (true, 1) => self.in_vain += 1,
+            (true, _) => self.round += 1,
+        }
+        if self.in_vain >= PATIENCE {
+            self.pass_is_over();
+        }
+    }
+}
