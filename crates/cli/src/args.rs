@@ -1,10 +1,15 @@
 //! The command line, as data.
 
+mod compare;
+mod values;
+
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use temblor_model::campaign::{StartSpec, StateLevel, WarpSpec};
+use temblor_model::campaign::{StartSpec, StateLevel};
+
+pub use compare::CompareArgs;
+pub use values::{Size, Span, Warp};
 
 /// Finds the bugs that distributed systems only show when something goes wrong.
 ///
@@ -32,6 +37,8 @@ pub enum Command {
     Analyze(AnalyzeArgs),
     /// Run a campaign: clean runs, then trials with faults, then bugs.
     Run(RunArgs),
+    /// Run several policies on one target and tell which exposed which bugs, and how soon.
+    Compare(CompareArgs),
     /// Go on with a campaign that was interrupted, killed or out of disk.
     Resume(ResumeArgs),
     /// End a running campaign in good order from another terminal; `resume` goes on with it.
@@ -172,27 +179,46 @@ docs/analysis.md tells how to read the output.";
 pub struct RunArgs {
     /// `NAME`, `NAME@VERSION`, or a folder with a target.toml.
     pub target: String,
-    /// One of the target's workloads; its default when omitted.
-    #[arg(long, value_name = "NAME")]
-    pub workload: Option<String>,
-    /// How many nodes; the target's choice when omitted.
-    #[arg(long, value_name = "N")]
-    pub nodes: Option<u32>,
     /// How plans are chosen: exhaustive, random, pairs, replay; `clean` injects nothing.
     #[arg(long, default_value = "exhaustive")]
     pub policy: String,
     /// Trials of the search; clean runs and confirmations come on top.
     #[arg(long, default_value_t = 100)]
     pub trials: u64,
-    /// Stop after this long: 90s, 30m, 2h.
+    /// The same seed gives the same plans.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Replays that a failing trial must survive to be a bug.
+    #[arg(long, default_value_t = 3)]
+    pub confirm: u32,
+    /// Replays on the real clock, of which one must show the bug.
+    #[arg(long, default_value_t = 2)]
+    pub confirm_unwarped: u32,
+    /// Replays that may go into making each bug's plan smaller; 0 leaves plans as they are.
+    #[arg(long, default_value_t = 10)]
+    pub shrink: u32,
+    /// A plan to run, with `--policy replay`.
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    #[command(flatten)]
+    pub campaign: CampaignArgs,
+}
+
+/// What `run` and `compare` ask of a campaign.
+#[derive(Debug, Args)]
+pub struct CampaignArgs {
+    /// One of the target's workloads; its default when omitted.
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+    /// How many nodes; the target's choice when omitted.
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<u32>,
+    /// Stop a campaign after this long: 90s, 30m, 2h.
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Span>,
     /// Trials side by side; as many as the machine has time for when omitted.
     #[arg(long)]
     pub jobs: Option<u32>,
-    /// The same seed gives the same plans.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
     /// How trials of the search begin; confirmations always start cold.
     #[arg(long, value_enum, default_value_t = Start::Snapshot)]
     pub start: Start,
@@ -229,24 +255,12 @@ pub struct RunArgs {
     /// Clean runs before the search.
     #[arg(long, default_value_t = 4)]
     pub baselines: u32,
-    /// Replays that a failing trial must survive to be a bug.
-    #[arg(long, default_value_t = 3)]
-    pub confirm: u32,
-    /// Replays on the real clock, of which one must show the bug.
-    #[arg(long, default_value_t = 2)]
-    pub confirm_unwarped: u32,
-    /// Replays that may go into making each bug's plan smaller; 0 leaves plans as they are.
-    #[arg(long, default_value_t = 10)]
-    pub shrink: u32,
     /// Room for the folders of trials: 500MB, 2GB. Beyond it failing trials lose data files.
     ///
     /// Of passing trials only the plan, the outcome and the events are kept in any case; these
     /// are kept of every trial, whatever the limit. What a bug's report shows stays whole.
     #[arg(long, default_value = "2GB", value_name = "SIZE")]
     pub keep: Size,
-    /// A plan to run, with `--policy replay`.
-    #[arg(long, value_name = "FILE")]
-    pub plan: Option<PathBuf>,
     /// End with one JSON object on standard output; progress goes to standard error.
     #[arg(long)]
     pub json: bool,
@@ -431,62 +445,6 @@ pub struct AnalysisBenchArgs {
     pub json: bool,
 }
 
-/// A length of time: `500ms`, `90s`, `30m`, `2h`; a bare number is seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    pub ms: u64,
-}
-
-impl FromStr for Span {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Span, String> {
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let scale = match &text[digits.len()..] {
-            "ms" => 1,
-            "" | "s" => 1_000,
-            "m" | "min" => 60_000,
-            "h" => 3_600_000,
-            unit => return Err(format!("`{unit}` is no unit of time; use ms, s, m or h")),
-        };
-        let number: f64 = digits
-            .parse()
-            .map_err(|_| "expected a time such as 90s or 30m")?;
-        match number.is_finite() && number >= 0.0 {
-            true => Ok(Span {
-                ms: (number * scale as f64) as u64,
-            }),
-            false => Err("a time cannot be negative".into()),
-        }
-    }
-}
-
-/// A size on disk: `500MB`, `2GB`, `1.5TB`; a bare number is megabytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    pub mb: u64,
-}
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Size, String> {
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let scale = match text[digits.len()..].to_ascii_uppercase().as_str() {
-            "" | "M" | "MB" => 1,
-            "G" | "GB" => 1_000,
-            "T" | "TB" => 1_000_000,
-            unit => return Err(format!("`{unit}` is no unit of size; use MB, GB or TB")),
-        };
-        match digits.parse::<f64>() {
-            Ok(number) if number.is_finite() && number >= 0.0 => Ok(Size {
-                mb: (number * scale as f64) as u64,
-            }),
-            _ => Err("expected a size such as 500MB or 2GB".into()),
-        }
-    }
-}
-
 /// What counts as one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum States {
@@ -532,25 +490,6 @@ impl Start {
     }
 }
 
-/// `auto`, `off` or a factor.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Warp(pub WarpSpec);
-
-impl FromStr for Warp {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Warp, String> {
-        match text {
-            "auto" => Ok(Warp(WarpSpec::Auto)),
-            "off" => Ok(Warp(WarpSpec::Off)),
-            number => match number.parse::<f64>() {
-                Ok(k) if (1.0..=1000.0).contains(&k) => Ok(Warp(WarpSpec::Factor(k))),
-                _ => Err("expected `auto`, `off` or a number from 1 to 1000".into()),
-            },
-        }
-    }
-}
-
 /// Reads the command line; help and version exit with 0, mistakes with 254.
 pub fn parse() -> Cli {
     Cli::try_parse().unwrap_or_else(|error| {
@@ -568,29 +507,5 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn times_sizes_and_factors_read_as_people_write_them() {
-        for (text, ms) in [
-            ("90s", 90_000),
-            ("2m", 120_000),
-            ("1.5h", 5_400_000),
-            ("7", 7_000),
-        ] {
-            assert_eq!(text.parse::<Span>().unwrap().ms, ms, "{text}");
-        }
-        assert!("5d".parse::<Span>().is_err() && "x".parse::<Span>().is_err());
-        for (text, mb) in [
-            ("500MB", 500),
-            ("2gb", 2_000),
-            ("1.5T", 1_500_000),
-            ("7", 7),
-        ] {
-            assert_eq!(text.parse::<Size>().unwrap().mb, mb, "{text}");
-        }
-        assert!("5KB".parse::<Size>().is_err() && "-1GB".parse::<Size>().is_err());
-        assert_eq!("10".parse::<Warp>().unwrap().0, WarpSpec::Factor(10.0));
-        assert!("0.5".parse::<Warp>().is_err());
     }
 }

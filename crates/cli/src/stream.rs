@@ -9,6 +9,26 @@ use temblor_model::campaign::{CampaignEvent, EventSink};
 use temblor_report::console::{Console, Look};
 use temblor_report::{JsonSink, Store, StoreFailure, StoreSink};
 
+/// What a campaign tells while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// All of it to people, on standard output.
+    People,
+    /// All of it to people on standard error, and one JSON object on standard output.
+    Json,
+    /// Progress and bugs on standard error: beginning and end are the caller's to tell.
+    Aside,
+}
+
+impl From<bool> for Show {
+    fn from(json: bool) -> Show {
+        match json {
+            true => Show::Json,
+            false => Show::People,
+        }
+    }
+}
+
 /// Store first, so that what is announced is safe on disk; then people; then machines.
 pub struct Stream {
     sinks: Vec<Box<dyn EventSink>>,
@@ -18,16 +38,26 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub fn open(store: Store, json: bool, stop: &'static AtomicBool) -> Stream {
+    pub fn open(store: Store, show: Show, stop: &'static AtomicBool) -> Stream {
         let store_sink = StoreSink::new(store);
         let store_failure = store_sink.failure();
         let mut sinks: Vec<Box<dyn EventSink>> = vec![Box::new(store_sink)];
         let ticking = Arc::new(AtomicBool::new(true));
-        if json {
-            sinks.push(people(std::io::stderr(), Look::of_stderr(), &ticking));
-            sinks.push(Box::new(JsonSink::new(std::io::stdout())));
-        } else {
-            sinks.push(people(std::io::stdout(), Look::of_stdout(), &ticking));
+        let (out, err) = (std::io::stdout(), std::io::stderr());
+        match show {
+            Show::People => {
+                let console = Console::new(out, Look::of_stdout());
+                sinks.push(people(console, &ticking));
+            }
+            Show::Json => {
+                let console = Console::new(err, Look::of_stderr());
+                sinks.push(people(console, &ticking));
+                sinks.push(Box::new(JsonSink::new(out)));
+            }
+            Show::Aside => {
+                let console = Console::new(err, Look::of_stderr()).in_passing();
+                sinks.push(people(console, &ticking));
+            }
         }
         Stream {
             sinks,
@@ -50,11 +80,10 @@ impl Stream {
 
 /// A console that is redrawn between events too.
 fn people<W: Write + Send + 'static>(
-    out: W,
-    look: Look,
+    console: Console<W>,
     ticking: &Arc<AtomicBool>,
 ) -> Box<dyn EventSink> {
-    let console = Console::new(out, look).shared();
+    let console = console.shared();
     let (ticked, on) = (console.clone(), ticking.clone());
     std::thread::spawn(move || {
         while on.load(Ordering::Relaxed) {

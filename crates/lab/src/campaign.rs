@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use temblor_cluster::artifact;
@@ -59,6 +59,8 @@ pub struct Campaign<'a> {
     sink: Mutex<&'a mut dyn EventSink>,
     next_trial: AtomicU64,
     began: Instant,
+    /// When the search began.
+    searching: OnceLock<Instant>,
     covered: Mutex<BTreeSet<u32>>,
     starts: Mutex<Vec<StartLine>>,
     /// Where trials of the search go on from; none: they start cold.
@@ -89,6 +91,7 @@ impl<'a> Campaign<'a> {
             sink: Mutex::new(sink),
             next_trial: AtomicU64::new(1),
             began: Instant::now(),
+            searching: OnceLock::new(),
             covered: Mutex::default(),
             starts: Mutex::default(),
             snapshots: None,
@@ -139,7 +142,7 @@ impl<'a> Campaign<'a> {
         let search = Mutex::new(self.search(&clean, &past)?);
         let bugs = Bugs::new(past.bugs);
         let gate = Gate::new(self.spec.jobs);
-        let searching = Instant::now();
+        let searching = *self.searching.get_or_init(Instant::now);
         std::thread::scope(|scope| {
             for _ in 0..gate.most {
                 scope.spawn(|| {
@@ -304,6 +307,7 @@ impl<'a> Campaign<'a> {
             purpose,
             plan: plan.clone(),
             outcome: outcome.clone(),
+            at_s: self.searching.get().map(|s| s.elapsed().as_secs_f64()),
         });
         if purpose == Purpose::Search {
             self.count_start(&finished, ran.elapsed().as_secs_f64());

@@ -198,6 +198,7 @@ impl Campaign<'_> {
             purpose: Purpose::Baseline,
             plan,
             outcome,
+            at_s: None,
         });
         match troubles.is_empty() {
             true => Ok(finished),

@@ -159,6 +159,9 @@ pub enum CampaignEvent {
         purpose: Purpose,
         plan: Plan,
         outcome: Outcome,
+        /// Seconds from the beginning of this session's search; none for clean runs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at_s: Option<f64>,
     },
     /// A failing trial could not be made to fail again often enough.
     NotConfirmed {

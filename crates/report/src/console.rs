@@ -82,6 +82,8 @@ pub struct Console<W> {
     /// Lines of the live block on the screen.
     drawn: usize,
     last_draw: Option<Duration>,
+    /// Says neither that the campaign begins nor what it came to.
+    in_passing: bool,
 }
 
 impl<W: Write + Send> Console<W> {
@@ -93,7 +95,14 @@ impl<W: Write + Send> Console<W> {
             started: Instant::now(),
             drawn: 0,
             last_draw: None,
+            in_passing: false,
         }
+    }
+
+    /// For one campaign of several: progress and bugs only.
+    pub fn in_passing(mut self) -> Console<W> {
+        self.in_passing = true;
+        self
     }
 
     /// Keeps time running on the display while nothing happens; call it a few times a second.
@@ -113,8 +122,12 @@ impl<W: Write + Send> Console<W> {
         }
         self.progress.apply(event, elapsed);
         let paint = Paint(self.look.colour);
-        let lines = announcement(event, self.look.columns(), paint);
         let last = matches!(event, CampaignEvent::Finished { .. });
+        let outer = last || matches!(event, CampaignEvent::Started { .. });
+        let lines = match outer && self.in_passing {
+            true => Vec::new(),
+            false => announcement(event, self.look.columns(), paint),
+        };
         self.draw(&lines, elapsed, last);
     }
 

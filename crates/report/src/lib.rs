@@ -6,6 +6,7 @@
 
 pub mod compare;
 pub mod console;
+pub mod contest;
 pub mod explain;
 pub mod html;
 pub mod json;
@@ -27,6 +28,7 @@ mod told;
 
 pub use compare::{Comparison, compare};
 pub use console::Console;
+pub use contest::{Contest, find_contest};
 pub use json::JsonSink;
 pub use store::{
     Listed, Store, StoreError, StoreFailure, StoreSink, Trials, find_bug, find_campaign,

@@ -6,8 +6,9 @@ use std::path::{Component, Path, PathBuf};
 use temblor_model::bug::Bug;
 
 use crate::compare::Comparison;
+use crate::contest::Contest;
 use crate::sarif::EvidenceOf;
-use crate::store::{Store, StoreError, write_whole};
+use crate::store::{Store, StoreError, write_json, write_whole};
 use crate::view::{BugView, CampaignView};
 use crate::{html, junit, markdown, sarif};
 
@@ -64,6 +65,19 @@ pub fn comparison(comparison: &Comparison, folder: &Path) -> Result<PathBuf, Sto
     write_whole(&folder.join("comparison.md"), text.as_bytes())?;
     let path = folder.join("comparison.html");
     write_whole(&path, page.as_bytes())?;
+    Ok(path)
+}
+
+/// Writes `compare.json`, `compare.html` and `compare.md` into a contest's folder; returns the
+/// path of the page.
+pub fn contest(contest: &Contest, folder: &Path) -> Result<PathBuf, StoreError> {
+    // First what `compare --resume` needs.
+    write_json(&folder.join("compare.json"), contest)?;
+    let name = folder.display().to_string();
+    let text = contest.markdown(&name);
+    write_whole(&folder.join("compare.md"), text.as_bytes())?;
+    let path = folder.join("compare.html");
+    write_whole(&path, html::contest(contest, &name).as_bytes())?;
     Ok(path)
 }
 

@@ -1,4 +1,4 @@
-//! What `run`, `resume`, `replay` and `demo` share: a campaign from its store to its summary.
+//! What `run`, `compare`, `resume`, `replay` and `demo` share: a campaign from its store to its summary.
 
 use std::path::Path;
 
@@ -7,14 +7,49 @@ use temblor_lab::{Campaign, LabError, Past};
 use temblor_model::campaign::{CampaignSpec, EventSink, Summary};
 use temblor_report::{Store, publish};
 
+use crate::args::{CampaignArgs, During};
 use crate::exit::{BadInput, EndedEarly, Exit};
-use crate::prepare::Prepared;
+use crate::prepare::{self, Prepared};
 use crate::stop;
-use crate::stream::Stream;
+use crate::stream::{Show, Stream};
 
 /// One trial per core: JVMs starting up are what a trial mostly costs.
 pub fn default_jobs() -> u32 {
     temblor_lab::load::cores()
+}
+
+/// What the shared options ask for. Policy, seed, trials, replays and plan are the caller's to
+/// fill in.
+pub fn spec(target: &str, args: &CampaignArgs, prepared: &Prepared) -> CampaignSpec {
+    CampaignSpec {
+        format: CampaignSpec::FORMAT,
+        target: prepared.target.full_name(),
+        target_dir: prepare::given_by_folder(target, &prepared.target),
+        workload: args.workload.clone(),
+        nodes: args.nodes,
+        policy: String::new(),
+        seed: 0,
+        trials: 0,
+        budget_s: args.budget.map_or(0, |b| b.ms.div_ceil(1000)),
+        jobs: args.jobs.unwrap_or(0),
+        hook_clients: args.hook_clients,
+        working: args.during == During::Workload,
+        start: args.start.spec(),
+        warp: args.warp.0,
+        faults: args.faults.clone(),
+        delay_ms: args.delay.ms,
+        level: args.states.level(),
+        sweep: args.sweep,
+        sites: args.sites.clone(),
+        jdk_sites: args.jdk_sites,
+        coverage: args.coverage,
+        baselines: args.baselines,
+        confirm: 0,
+        confirm_unwarped: 0,
+        keep_mb: args.keep.mb,
+        shrink: 0,
+        plan: None,
+    }
 }
 
 /// A folder for a new campaign that makes sense, with what `resume` needs in it.
@@ -36,17 +71,17 @@ pub fn run(
     prepared: &Prepared,
     store: Store,
     past: Past,
-    json: bool,
+    show: impl Into<Show>,
     also: Option<Box<dyn EventSink>>,
 ) -> anyhow::Result<Summary> {
-    drive(prepared, store, json, also, |campaign| campaign.run(past))
+    drive(prepared, store, show, also, |campaign| campaign.run(past))
 }
 
 /// Has a campaign do something in its store, and writes the reports.
 pub fn drive<T>(
     prepared: &Prepared,
     mut store: Store,
-    json: bool,
+    show: impl Into<Show>,
     also: Option<Box<dyn EventSink>>,
     work: impl FnOnce(Campaign<'_>) -> Result<T, LabError>,
 ) -> anyhow::Result<T> {
@@ -56,7 +91,7 @@ pub fn drive<T>(
     // First the handlers, then the claim: whoever holds it may be sent the signal of `pause`.
     let stop = stop::on_request();
     let claim = store.claim()?;
-    let mut stream = Stream::open(store, json, stop);
+    let mut stream = Stream::open(store, show.into(), stop);
     if let Some(sink) = also {
         stream.also(sink);
     }
@@ -120,7 +155,7 @@ pub fn exit_of(summary: &Summary) -> Exit {
 }
 
 /// UTC, sortable, fit for a folder's name.
-fn stamp() -> String {
+pub fn stamp() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let seconds = since.map_or(0, |d| d.as_secs());
     let (days, rest) = (seconds / 86_400, seconds % 86_400);

@@ -4,6 +4,7 @@ mod analyze;
 mod bench;
 mod campaign;
 mod check;
+mod compare;
 mod confirm;
 mod demo;
 mod doctor;
@@ -25,6 +26,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Targets(args) => targets::run(&args),
         Command::Analyze(args) => analyze::run(&args),
         Command::Run(args) => run::run(&store, &args),
+        Command::Compare(args) => compare::run(&store, &args),
         Command::Resume(args) => resume::run(&store, &args),
         Command::Pause(args) => pause::run(&store, &args),
         Command::Check(args) => check::run(&store, &args),

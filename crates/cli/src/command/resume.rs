@@ -11,7 +11,7 @@ use temblor_report::{Store, find_campaign};
 use super::campaign;
 use crate::args::ResumeArgs;
 use crate::exit::{BadInput, Exit};
-use crate::prepare;
+use crate::prepare::{self, Prepared};
 use crate::stop;
 
 pub fn run(root: &Path, args: &ResumeArgs) -> anyhow::Result<Exit> {
@@ -27,6 +27,14 @@ pub fn run(root: &Path, args: &ResumeArgs) -> anyhow::Result<Exit> {
     let spec = store.spec();
     let choice = prepare::choice_of(spec);
     let prepared = prepare::prepare(prepare::place_of(spec), &choice, spec.jdk_sites)?;
+    check_unchanged(&store, &prepared)?;
+    let past = past(&store)?;
+    let summary = campaign::run(&prepared, store, past, args.json, None)?;
+    Ok(campaign::exit_of(&summary))
+}
+
+/// A campaign goes on only with the code it began with.
+pub fn check_unchanged(store: &Store, prepared: &Prepared) -> anyhow::Result<()> {
     let stored = store.catalog()?;
     if stored.is_some_and(|c| c.hash() != prepared.catalog.hash()) {
         let text = format!(
@@ -37,13 +45,11 @@ pub fn run(root: &Path, args: &ResumeArgs) -> anyhow::Result<Exit> {
         );
         return Err(BadInput(text).into());
     }
-    let past = past(&store)?;
-    let summary = campaign::run(&prepared, store, past, args.json, None)?;
-    Ok(campaign::exit_of(&summary))
+    Ok(())
 }
 
 /// What the store knows: search trials in the order of their plans, bugs, the first free number.
-fn past(store: &Store) -> anyhow::Result<Past> {
+pub fn past(store: &Store) -> anyhow::Result<Past> {
     let mut outcomes = store.outcomes()?;
     let mut past = Past {
         baseline: store.baseline()?,

@@ -4,12 +4,14 @@ mod bug;
 mod campaign;
 mod charts;
 mod compare;
+mod contest;
 mod latency;
 mod plot;
 
 pub use bug::bug;
 pub use campaign::campaign;
 pub use compare::comparison;
+pub use contest::contest;
 
 use crate::escape::html;
 

@@ -71,6 +71,7 @@ pub(super) enum Shape {
     Square,
     Triangle,
     Cross,
+    Diamond,
     /// Open above: it was at least this much.
     Arrow,
 }
@@ -91,6 +92,10 @@ impl Shape {
                 format!("M{x:.1} {:.1}l{r} {d}h-{d}z", y - r)
             }
             Shape::Cross => format!("M{:.1} {:.1}l{d} {d}m0 -{d}l-{d} {d}", x - r, y - r),
+            Shape::Diamond => {
+                let (r, d) = (1.3 * r, 2.6 * r);
+                format!("M{:.1} {y:.1}l{r} -{r}l{r} {r}l-{r} {r}z", x - d / 2.0)
+            }
             Shape::Arrow => format!(
                 "M{x:.1} {:.1}v-{:.1}m-{r} {r}l{r} -{r}l{r} {r}",
                 y + r,
@@ -106,6 +111,16 @@ pub(super) fn shape_key(shape: Shape, class: &str, name: &str) -> String {
         "<span><svg class=\"glyph\" viewBox=\"0 0 16 16\" aria-hidden=\"true\">\
          <path class=\"pt {class}\" d=\"{}\"/></svg>{name}</span>\n",
         shape.path(8.0, 8.0, 4.0)
+    )
+}
+
+/// A key of a curve with marks: both as they are drawn, and the name.
+pub(super) fn line_key(shape: Shape, class: &str, name: &str) -> String {
+    format!(
+        "<span><svg class=\"glyph wide plot\" viewBox=\"0 0 48 16\" aria-hidden=\"true\">\
+         <path class=\"curve {class}\" d=\"M0 8H48\"/>\
+         <path class=\"pt {class}\" d=\"{}\"/></svg>{name}</span>\n",
+        shape.path(24.0, 8.0, 4.0)
     )
 }
 

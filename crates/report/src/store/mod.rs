@@ -8,6 +8,7 @@
 //!     campaign.html report.md junit.xml results.sarif
 //!     index.sqlite           the trials and bugs in tables, made from the files (`index.rs`)
 //!     lab.pid                locked by the process that runs the campaign (`claim.rs`)
+//! <root>/<target>/compare-<stamp>/         several campaigns compared (`contest`)
 //! <root>/<target>/latest, <root>/latest      links to the newest campaign
 //! ```
 //!
@@ -307,7 +308,7 @@ fn if_there<T: serde::de::DeserializeOwned>(
 }
 
 /// The names in a folder, sorted; hidden ones (temporary files) are left out.
-fn names_in(folder: &Path) -> Result<Vec<String>, StoreError> {
+pub(crate) fn names_in(folder: &Path) -> Result<Vec<String>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -334,7 +335,7 @@ pub(crate) fn folder_name(name: &str) -> String {
 }
 
 /// Two campaigns in one second get two folders.
-fn fresh_folder(target: &Path, stamp: &str) -> Result<PathBuf, StoreError> {
+pub(crate) fn fresh_folder(target: &Path, stamp: &str) -> Result<PathBuf, StoreError> {
     const MOST_PER_STAMP: u32 = 1000;
     let mut folder = target.join(stamp);
     for attempt in 2..=MOST_PER_STAMP {

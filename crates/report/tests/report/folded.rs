@@ -26,6 +26,7 @@ pub fn folded(spec: CampaignSpec, events: impl IntoIterator<Item = CampaignEvent
                 purpose,
                 plan,
                 outcome,
+                ..
             } => view.trials.push(TrialLine {
                 trial,
                 purpose,

@@ -41,6 +41,7 @@ fn synthetic(root: &Path, trials: u64) -> Store {
             purpose,
             plan,
             outcome,
+            at_s: None,
         };
         writeln!(stream, "{}", serde_json::to_string(&event).unwrap()).unwrap();
     }
@@ -315,6 +316,7 @@ fn a_campaign_goes_on_without_its_index() {
         purpose: Purpose::Search,
         plan,
         outcome: sample::outcome(4, Verdict::Fail, true),
+        at_s: None,
     });
     assert!(sink.failure().first().is_none(), "{:?}", sink.failure());
     reader.execute_batch("ROLLBACK").unwrap();

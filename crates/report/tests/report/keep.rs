@@ -47,6 +47,7 @@ fn run(sink: &mut StoreSink, trial: u64, purpose: Purpose, verdict: Verdict, dat
         purpose,
         plan,
         outcome: sample::outcome(trial, verdict, true),
+        at_s: None,
     });
     assert!(sink.failure().first().is_none(), "{:?}", sink.failure());
 }
@@ -133,6 +134,7 @@ fn a_full_disk_leaves_the_events_as_they_were() {
         purpose: Purpose::Search,
         plan,
         outcome: sample::outcome(1, Verdict::Pass, true),
+        at_s: None,
     });
     let failure = sink.failure();
     drop(sink);

@@ -137,6 +137,7 @@ fn a_killed_lab_loses_no_recorded_event_and_its_trial_can_run_again() {
         purpose: Purpose::Search,
         plan: plan.clone(),
         outcome: sample::outcome(1, Verdict::Pass, true),
+        at_s: None,
     });
     assert!(sink.failure().first().is_none(), "{:?}", sink.failure());
     let trials = store.trials().unwrap();

@@ -339,6 +339,7 @@ fn trial_events(trial: u64) -> Vec<CampaignEvent> {
         purpose,
         plan,
         outcome,
+        at_s: Some(trial as f64 * 1.5),
     });
     events.extend(after);
     events
