@@ -162,7 +162,10 @@ impl Campaign<'_> {
     }
 
     fn clean_run(&self, warp: f64) -> Result<Finished, LabError> {
-        let plan = Plan::clean();
+        let plan = Plan {
+            working: self.spec.working,
+            ..Plan::clean()
+        };
         let limits = Limits::first(self.setup.target.ready.within_ms);
         let trial = self.announce(Purpose::Baseline, &plan);
         let spec = TrialSpec {

@@ -9,14 +9,17 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex};
 
+use temblor_explore::exact;
 use temblor_explore::triage::{self, BugFacts, Signature};
-use temblor_model::bug::{Bug, Confirmation, Outcome, ShrunkFrom};
+use temblor_model::bug::{Bug, Confirmation, FiredFault, Outcome, ShrunkFrom};
 use temblor_model::campaign::{CampaignEvent, Purpose};
+use temblor_model::history::Reached;
 use temblor_model::plan::Plan;
 
 use crate::LabError;
 use crate::campaign::{Campaign, lock};
 use crate::clean::Clean;
+use crate::frozen::Point;
 use crate::shrink;
 
 /// Replays on the real clock that run side by side; they mostly sleep.
@@ -117,6 +120,7 @@ impl Bugs {
         if !self.is_new(campaign, &cause, &signature, outcome.trial) {
             return Ok(());
         }
+        let plan = exact(campaign, clean, plan, &outcome);
         let mut candidate = Candidate {
             signature,
             known,
@@ -360,6 +364,23 @@ impl Bugs {
         states.insert(cause.clone(), State::Found(Box::new(bug.clone())));
         campaign.emit(CampaignEvent::BugFound { bug });
     }
+}
+
+/// The plan with what the agent chose in the place of what was left to it.
+fn exact(campaign: &Campaign<'_>, clean: &Clean, plan: Plan, outcome: &Outcome) -> Plan {
+    if !plan.steps.iter().any(|s| s.when.is_online()) {
+        return plan;
+    }
+    let nodes = campaign.setup.target.cast.nodes.len();
+    let roams = |fired: &FiredFault| {
+        let site = campaign.setup.catalog.by_name(&fired.site).map(|s| s.id);
+        let here = |r: &&Reached| Some(r.site) == site && r.stack == fired.stack;
+        let on = clean.baseline.reached.iter().filter(here).count();
+        on > 0 && on < nodes
+    };
+    // A fork of a ready cluster counts from there.
+    let ready = outcome.from == Some(Point::Ready.to_string());
+    exact::exact(&plan, &outcome.fired, plan.working || ready, roams)
 }
 
 /// The target's own name for what a failing trial shows.
