@@ -1,5 +1,6 @@
-//! Insert-only rewriting: constants are appended, chosen `Code` attributes are replaced, and every
-//! other byte is copied as it is. A method that cannot take its inserts stays byte-identical.
+//! Insert-only rewriting: constants are appended, chosen `Code` attributes are replaced (code, a row
+//! and a frame may be added to them), and every other byte is copied as it is. A method that cannot
+//! take its inserts stays byte-identical.
 
 mod attributes;
 mod layout;
