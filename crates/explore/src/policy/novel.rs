@@ -15,9 +15,9 @@
 //! is to visit before its workload ends.
 //!
 //! With several jobs, plans that run side by side must not take the same hit: a plan takes the
-//! second new one while one plan is out, the third while two are, and so on. Where a trial had
-//! fewer new ones than that, counting begins again. A policy has seen everything when three trials
-//! in a row that would have taken the first new one came to none. With `--sweep`, the delays of
+//! second new one while one plan is out, the third while two are, and so on. A trial that had fewer
+//! new ones than that tells how many are left, and counting goes round these. A policy has seen
+//! everything when three trials in a row that would have taken the first new one came to none. With `--sweep`, the delays of
 //! Sieve are then tried again: shorter ones, which clients survive, and timeouts far overstepped.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -48,8 +48,8 @@ pub struct Novel {
     known: Known,
     /// Trials in a row that came to nothing new.
     in_vain: u32,
-    /// Rises whenever counting begins again.
-    round: u32,
+    /// At most so many new ones are left in this pass, as far as trials have shown.
+    left: Option<u32>,
     /// Plans that were not learned from yet.
     unlearned: VecDeque<Issued>,
     site_ids: BTreeMap<String, SiteId>,
@@ -73,11 +73,18 @@ struct Known {
     accesses: BTreeSet<u32>,
 }
 
+impl Known {
+    fn len(&self) -> usize {
+        self.names.len() + self.accesses.len()
+    }
+}
+
 /// A plan that is out.
 struct Issued {
     /// Passes that were left.
     passes: usize,
-    round: u32,
+    /// How much was known.
+    known: usize,
     nth: u32,
 }
 
@@ -142,7 +149,7 @@ impl Novel {
             passes,
             known: Known::default(),
             in_vain: 0,
-            round: 0,
+            left: None,
             unlearned: VecDeque::new(),
             site_ids: scope.catalog.sites.iter().map(site).collect(),
             state_ids: states.map(|s| (s.name.clone(), s.id)).collect(),
@@ -150,10 +157,14 @@ impl Novel {
         }
     }
 
-    /// Of the plans that are out, those that take a new hit before this one does.
-    fn ahead(&self) -> u32 {
-        let counts = |i: &&Issued| i.round == self.round;
-        self.unlearned.iter().filter(counts).count() as u32
+    /// Which of the new ones the next plan takes: none that a plan takes which is out.
+    fn nth(&self) -> u32 {
+        let same_pass = |i: &&Issued| i.passes == self.passes.len();
+        let ahead = self.unlearned.iter().filter(same_pass).count() as u32;
+        match self.left {
+            Some(left) => 1 + ahead % left.max(1),
+            None => 1 + ahead,
+        }
     }
 
     fn trigger(&self, nth: u32) -> Trigger {
@@ -203,17 +214,17 @@ impl Novel {
         self.passes.pop_front();
         self.known = Known::default();
         self.in_vain = 0;
-        self.round += 1;
+        self.left = None;
     }
 }
 
 impl Policy for Novel {
     fn next(&mut self) -> Option<Plan> {
         let fault = self.passes.front()?.clone();
-        let nth = 1 + self.ahead();
+        let nth = self.nth();
         self.unlearned.push_back(Issued {
             passes: self.passes.len(),
-            round: self.round,
+            known: self.known.len(),
             nth,
         });
         let when = self.trigger(nth);
@@ -227,13 +238,24 @@ impl Policy for Novel {
         if issued.passes != self.passes.len() {
             return;
         }
+        let before = self.known.len();
         for fired in &outcome.fired {
             self.know(fired);
         }
-        match (outcome.fired.is_empty(), issued.nth) {
-            (false, _) => self.in_vain = 0,
-            (true, 1) => self.in_vain += 1,
-            (true, _) => self.round += 1,
+        let is_new = self.known.len() > before;
+        match (outcome.fired.is_empty(), self.left) {
+            (false, left) => {
+                self.in_vain = 0;
+                // More than there should have been: nobody knows how many more.
+                let less = left.and_then(|left| left.checked_sub(1));
+                self.left = if is_new { less } else { left };
+            }
+            (true, left) => {
+                self.in_vain += u32::from(issued.nth == 1);
+                let since = (self.known.len() - issued.known) as u32;
+                let most = (issued.nth - 1).saturating_sub(since);
+                self.left = Some(left.unwrap_or(most).min(most));
+            }
         }
         if self.in_vain >= PATIENCE {
             self.pass_is_over();
