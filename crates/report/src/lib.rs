@@ -11,6 +11,7 @@ pub mod explain;
 pub mod html;
 pub mod json;
 pub mod junit;
+pub mod machines;
 pub mod markdown;
 pub mod moments;
 pub mod progress;

@@ -7,6 +7,7 @@ use temblor_model::bug::Bug;
 
 use crate::compare::Comparison;
 use crate::contest::Contest;
+use crate::machines::Machines;
 use crate::sarif::EvidenceOf;
 use crate::store::{Store, StoreError, write_json, write_whole};
 use crate::view::{BugView, CampaignView};
@@ -23,8 +24,9 @@ fn bug_view(store: &Store, view: &BugView) -> Result<(), StoreError> {
     write_whole(&folder.join("report.html"), html::bug(view).as_bytes())
 }
 
-/// Writes `campaign.html`, `report.md`, `junit.xml` and `results.sarif` of a campaign, and the
-/// reports of all its bugs again: since they were found, more trials may have shown them.
+/// Writes `campaign.html`, `states.html`, `machines.json`, `report.md`, `junit.xml` and
+/// `results.sarif` of a campaign, and the reports of all its bugs again: since they were found,
+/// more trials may have shown them.
 pub fn campaign(store: &Store) -> Result<(), StoreError> {
     let mut evidence = EvidenceOf::new();
     for found in store.bugs()? {
@@ -34,11 +36,18 @@ pub fn campaign(store: &Store) -> Result<(), StoreError> {
     }
     let view = CampaignView::gather(store)?;
     // Without the catalog, or with one that cannot be read, lines come from the stacks.
-    let catalog = match view.bugs.is_empty() {
+    let moves = view.baseline.as_ref().map_or(&[][..], |b| &b.moves);
+    let catalog = match view.bugs.is_empty() && moves.is_empty() {
         true => None,
         false => store.catalog().unwrap_or_default(),
     };
+    let machines = match &catalog {
+        Some(catalog) => Machines::of(catalog, moves),
+        None => Machines::default(),
+    };
+    write_json(&store.path().join("machines.json"), &machines)?;
     for (name, text) in [
+        ("states.html", html::machines(&view.spec.target, &machines)),
         ("campaign.html", html::campaign(&view)),
         ("report.md", markdown::campaign(&view)),
         ("junit.xml", junit::campaign(&view)),

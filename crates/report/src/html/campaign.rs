@@ -48,10 +48,15 @@ fn header(view: &CampaignView) -> String {
             "<div class=\"tile {class}\"><b>{value}</b><span>{name}</span></div>"
         );
     }
+    let tracked = (view.baseline.as_ref()).is_some_and(|b| !b.moves.is_empty());
+    let states = match tracked {
+        true => "<p><a href=\"states.html\">States of tasks in clean runs</a></p>\n",
+        false => "",
+    };
     format!(
         "<header><p class=\"crumb\">{} · seed {} · {} · faults {} · store <code>{}</code></p>\n\
          <h1>Campaign on {}</h1>\n<p class=\"badges\">{badges}</p>\n\
-         <div class=\"tiles\">{tiles}</div></header>\n",
+         <div class=\"tiles\">{tiles}</div>\n{states}</header>\n",
         html(&view.spec.policy),
         view.spec.seed,
         jobs(view.spec.jobs),

@@ -6,12 +6,14 @@ mod charts;
 mod compare;
 mod contest;
 mod latency;
+mod machines;
 mod plot;
 
 pub use bug::bug;
 pub use campaign::campaign;
 pub use compare::comparison;
 pub use contest::contest;
+pub use machines::machines;
 
 use crate::escape::html;
 

@@ -3,10 +3,12 @@
 mod ci;
 mod compare;
 mod console;
+mod contest;
 mod explain;
 mod folded;
 mod index;
 mod keep;
+mod machines;
 mod pages;
 mod sample;
 mod store;
