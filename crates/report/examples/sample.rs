@@ -7,8 +7,8 @@ mod sample;
 use std::path::PathBuf;
 
 use temblor_model::campaign::EventSink;
-use temblor_report::console::{Console, Look};
-use temblor_report::{Store, StoreSink, terminal_svg};
+use temblor_report::console::{Console, Look, Paint};
+use temblor_report::{Store, StoreSink, publish, terminal_svg};
 
 fn main() {
     let Some(root) = std::env::args_os().nth(1).map(PathBuf::from) else {
@@ -32,6 +32,22 @@ fn main() {
     assert!(sink.failure().first().is_none(), "{:?}", sink.failure());
     let text = String::from_utf8_lossy(&text);
     print!("{text}");
+    let store = Store::open(&path).expect("the store");
+    store
+        .write_catalog(&sample::tasks::catalog())
+        .expect("its catalog");
+    let mut baseline = sample::baseline();
+    baseline.moves = sample::tasks::moves();
+    store.write_baseline(&baseline).expect("its baseline");
+    publish::campaign(&store).expect("its pages");
+    let contest = sample::tasks::contest();
+    let folder = contest
+        .create_folder(&root, "20260101-130000")
+        .expect("a folder");
+    publish::contest(&contest, &folder).expect("the comparison");
+    for line in contest.lines(Paint(false)) {
+        println!("{line}");
+    }
     let picture = terminal_svg(&text, "temblor demo");
     std::fs::write(root.join("terminal.svg"), picture).expect("the picture is written");
 }

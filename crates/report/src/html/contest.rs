@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::plot::{Plot, Scale, Shape, line_key, whole};
+use super::plot::{CHAR, Plot, Scale, Shape, line_key, whole};
 use super::{badge, command, page};
 use crate::contest::table::EXPLAINED;
 use crate::contest::{Contest, Entry, Over, Row, median_steps, resume_command, steps};
@@ -102,7 +102,15 @@ fn table(contest: &Contest) -> String {
 fn table_row(class: &str, name: &str, row: &Row) -> String {
     let mut out = format!("<tr{class}><td class=\"plan\">{name}</td>");
     for cell in &row.cells {
-        let _ = write!(out, "<td>{}</td>", html(cell));
+        let _ = match cell.split_once(", ") {
+            Some((times, when)) => write!(
+                out,
+                "<td>{}<br/><span class=\"dim\">{}</span></td>",
+                html(times),
+                html(when)
+            ),
+            None => write!(out, "<td>{}</td>", html(cell)),
+        };
     }
     out.push_str("</tr>\n");
     out
@@ -125,6 +133,8 @@ fn curves(contest: &Contest, over: Over, name: &str, caption: &str) -> String {
         Over::Minutes => end.max(0.1),
     };
     let mut plot = Plot::wide(320.0, axis(end), axis(most.max(1) as f64));
+    let longest = contest.policies.iter().map(|p| p.chars().count()).max();
+    plot.right = 40.0 + longest.unwrap_or(0) as f64 * CHAR;
     plot.y_axis(whole);
     match over {
         Over::Trials => plot.x_axis(caption, whole),
@@ -156,13 +166,9 @@ fn curves(contest: &Contest, over: Over, name: &str, caption: &str) -> String {
             }
             before = count;
         }
-        labels.push((class, format!("{policy}: {}", last.1), last));
+        labels.push((class, format!("{policy}: {}", last.1), last.1));
     }
-    let labels: Vec<(&str, String, (f64, f64))> = labels
-        .iter()
-        .map(|(class, text, at)| (class.as_str(), text.clone(), *at))
-        .collect();
-    plot.end_labels(&labels);
+    plot.margin_labels(&labels);
     plot.svg(name)
 }
 

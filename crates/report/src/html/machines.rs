@@ -13,7 +13,7 @@ const MACHINES_MOST: usize = 60;
 /// States of one machine that are drawn.
 const STATES_MOST: usize = 40;
 /// Characters that fit into a box, and lines of a condition.
-const LINE_MOST: usize = 34;
+const LINE_MOST: usize = 31;
 const LINES_MOST: usize = 2;
 const TITLE_MOST: usize = 600;
 
@@ -286,7 +286,7 @@ mod tests {
             two,
             [
                 "this.state == LOOKING &&",
-                "this.running && this.other > this…"
+                "this.running && this.other > t…"
             ]
         );
         let long = "x".repeat(50);

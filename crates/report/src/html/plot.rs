@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::escape::html;
 
 /// Pixels of a character of the label font, about.
-const CHAR: f64 = 6.4;
+pub(super) const CHAR: f64 = 6.4;
 
 /// Where the values of an axis lie.
 #[derive(Clone, Copy, Debug)]
@@ -278,6 +278,34 @@ impl Plot {
             let x = right.max(self.left + name.chars().count() as f64 * CHAR);
             self.piece(format_args!(
                 "<text class=\"end label {class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",
+                html(name)
+            ));
+        }
+    }
+
+    /// Names of curves in the margin on the right, each near its curve's end, none on another.
+    pub(super) fn margin_labels(&mut self, labels: &[(String, String, f64)]) {
+        const APART: f64 = 14.0;
+        let mut placed: Vec<(f64, usize)> = labels
+            .iter()
+            .enumerate()
+            .map(|(i, (_, _, value))| (self.py(*value) + 4.0, i))
+            .collect();
+        placed.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for i in 1..placed.len() {
+            placed[i].0 = placed[i].0.max(placed[i - 1].0 + APART);
+        }
+        // What was pushed below the plot pushes back.
+        let mut lowest = self.ground();
+        for (y, _) in placed.iter_mut().rev() {
+            *y = y.min(lowest);
+            lowest = *y - APART;
+        }
+        let x = self.width - self.right + 8.0;
+        for (y, i) in placed {
+            let (class, name, _) = &labels[i];
+            self.piece(format_args!(
+                "<text class=\"label {class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",
                 html(name)
             ));
         }

@@ -1,5 +1,9 @@
 //! Where the boxes and edges of a machine lie: rows from the beginning downwards. Edges that pass
-//! a row have a lane of their own in it, so that none runs through a box.
+//! a row have a lane in it, so that none runs through a box; those that leave one state downwards
+//! share it, as do those that come back to one.
+
+use std::cmp::Ordering::Equal;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::order::{layers, order};
 
@@ -75,21 +79,25 @@ pub(crate) fn layout(states: usize, edges: &[(Option<usize>, usize)]) -> Layout 
     }
     // From above: the members that each edge connects, row by row.
     let mut chains: Vec<Vec<usize>> = Vec::new();
+    let mut lanes: BTreeMap<(usize, usize, bool), usize> = BTreeMap::new();
     for (pair, back) in pairs.iter().zip(&found.back) {
         let (top, bottom) = if *back { (pair.1, pair.0) } else { *pair };
         let mut chain = vec![top];
-        for row in &mut rows[found.layer[top] + 1..found.layer[bottom]] {
-            row.push(members.len());
-            chain.push(members.len());
-            members.push(Member::even(LANE_WIDTH));
+        let between = found.layer[top] + 1..found.layer[bottom];
+        for (layer, row) in between.clone().zip(&mut rows[between]) {
+            let lane = lanes.entry((layer, top, *back)).or_insert_with(|| {
+                row.push(members.len());
+                members.push(Member::even(LANE_WIDTH));
+                members.len() - 1
+            });
+            chain.push(*lane);
         }
         chain.push(bottom);
         chains.push(chain);
     }
-    let segments: Vec<(usize, usize)> = chains
-        .iter()
-        .flat_map(|c| c.windows(2).map(|w| (w[0], w[1])))
-        .collect();
+    let steps = chains.iter().flat_map(|c| c.windows(2));
+    let segments: BTreeSet<(usize, usize)> = steps.map(|w| (w[0], w[1])).collect();
+    let segments: Vec<(usize, usize)> = segments.into_iter().collect();
     order(&mut rows, &segments, members.len());
     let x = places(&rows, &segments, &members);
     let top = |layer: usize| match layer {
@@ -97,7 +105,7 @@ pub(crate) fn layout(states: usize, edges: &[(Option<usize>, usize)]) -> Layout 
         n => MARGIN + 2.0 * DOT + ROW_GAP * 0.6 + (n - 1) as f64 * (BOX_HEIGHT + ROW_GAP),
     };
     let bottom = |layer: usize| top(layer) + if layer == 0 { 2.0 * DOT } else { BOX_HEIGHT };
-    let ports = Ports::of(&chains, &x, states);
+    let ports = Ports::of(&chains, &found.back, &x, states);
     let mut ways: Vec<Way> = vec![Way::default(); edges.len()];
     for (i, chain) in chains.iter().enumerate() {
         let back = found.back[i];
@@ -110,7 +118,7 @@ pub(crate) fn layout(states: usize, edges: &[(Option<usize>, usize)]) -> Layout 
         };
         let bends: Vec<[(f64, f64); 2]> = chain.windows(2).enumerate().map(bend).collect();
         ways[plain[i]] = Way {
-            label: label(&bends, back, ports.turn(i, back)),
+            label: label(&bends, ports.turns[i]),
             bends,
             back,
             is_loop: false,
@@ -207,41 +215,41 @@ struct Ports {
     /// For each chain, its share of the width of its first and last member, from -0.5 to 0.5.
     top: Vec<f64>,
     bottom: Vec<f64>,
-    /// Its number among those on the same side of a box, at both ends.
-    turns: Vec<[usize; 2]>,
+    /// Its number among those that end at the upper side of the same box.
+    turns: Vec<usize>,
     last: Vec<usize>,
     states: usize,
 }
 
 impl Ports {
-    fn of(chains: &[Vec<usize>], x: &[f64], states: usize) -> Ports {
+    fn of(chains: &[Vec<usize>], back: &[bool], x: &[f64], states: usize) -> Ports {
         let mut ports = Ports {
             top: vec![0.0; chains.len()],
             bottom: vec![0.0; chains.len()],
-            turns: vec![[0; 2]; chains.len()],
+            turns: vec![0; chains.len()],
             last: chains.iter().map(|c| c.len() - 2).collect(),
             states,
         };
+        let share = |n: usize, of: usize| (n as f64 + 1.0) / (of as f64 + 1.0) - 0.5;
         for member in 0..=states {
-            let near = |i: usize, is_top: bool| match is_top {
-                true => x[chains[i][1]],
-                false => x[chains[i][chains[i].len() - 2]],
-            };
-            for is_top in [true, false] {
-                let own = |i: &usize| match is_top {
-                    true => chains[*i][0] == member,
-                    false => chains[*i].last() == Some(&member),
-                };
-                let mut side: Vec<usize> = (0..chains.len()).filter(own).collect();
-                side.sort_by(|a, b| near(*a, is_top).total_cmp(&near(*b, is_top)));
-                for (n, i) in side.iter().enumerate() {
-                    let share = (n as f64 + 1.0) / (side.len() as f64 + 1.0) - 0.5;
-                    match is_top {
-                        true => ports.top[*i] = share,
-                        false => ports.bottom[*i] = share,
-                    }
-                    ports.turns[*i][usize::from(!is_top)] = n;
-                }
+            let own = (0..chains.len()).filter(|i| chains[*i][0] == member);
+            let own: Vec<usize> = own.collect();
+            // Those that go on in one lane leave in one place.
+            let place = |i: usize| (chains[i][1], back[i]);
+            let mut places: Vec<(usize, bool)> = own.iter().map(|i| place(*i)).collect();
+            places.sort_by(|a, b| (x[a.0], a.1).partial_cmp(&(x[b.0], b.1)).unwrap_or(Equal));
+            places.dedup();
+            for i in own {
+                let n = places.iter().position(|p| *p == place(i)).unwrap_or(0);
+                ports.top[i] = share(n, places.len());
+            }
+            let ends = |i: &usize| chains[*i].last() == Some(&member);
+            let mut own: Vec<usize> = (0..chains.len()).filter(ends).collect();
+            let near = |i: usize| (x[chains[i][chains[i].len() - 2]], back[i]);
+            own.sort_by(|a, b| near(*a).partial_cmp(&near(*b)).unwrap_or(Equal));
+            for (n, i) in own.iter().enumerate() {
+                ports.bottom[*i] = share(n, own.len());
+                ports.turns[*i] = n;
             }
         }
         ports
@@ -265,22 +273,15 @@ impl Ports {
             false => x[member],
         }
     }
-
-    /// Its number among its neighbours where it begins.
-    fn turn(&self, chain: usize, back: bool) -> usize {
-        self.turns[chain][usize::from(back)]
-    }
 }
 
-/// Counts stand where edges begin, in turn a little further, so that neighbours do not meet.
-fn label(bends: &[[(f64, f64); 2]], back: bool, turn: usize) -> (f64, f64) {
-    const STEP: f64 = 0.14;
-    let share = 0.2 + STEP * (turn % 3) as f64;
-    match (back, bends.first(), bends.last()) {
-        (false, Some([from, to]), _) => along(*from, *to, share),
-        (true, _, Some([from, to])) => along(*from, *to, 1.0 - share),
-        _ => (0.0, 0.0),
-    }
+/// Counts stand near the lower ends, which no two edges share; in turn a little further away, so
+/// that neighbours do not meet.
+fn label(bends: &[[(f64, f64); 2]], turn: usize) -> (f64, f64) {
+    const STEP: f64 = 0.13;
+    let share = 0.72 - STEP * (turn % 3) as f64;
+    let last = bends.last();
+    last.map_or((0.0, 0.0), |[from, to]| along(*from, *to, share))
 }
 
 /// A point of the curve that is drawn between two points, upright at both.

@@ -2,7 +2,7 @@
 //! those that close a loop.
 
 /// States in one layer, at most, so that machines grow down and not to the right.
-const WIDEST: usize = 5;
+const WIDEST: usize = 4;
 const SWEEPS: usize = 12;
 
 /// The layers of a graph whose edges are given by places; 0 is where it begins.
@@ -19,10 +19,12 @@ pub(super) fn layers(count: usize, edges: &[(usize, usize)]) -> Layers {
     for (i, (from, _)) in edges.iter().enumerate() {
         out[*from].push(i);
     }
+    // The last first, so that in the order of ends, read from its end, the first is first.
+    out.iter_mut().for_each(|edges| edges.reverse());
     let mut back = vec![false; edges.len()];
     let mut done = vec![false; count];
     let mut open = vec![false; count];
-    // Latest first: the reverse is an order in which every edge that is not back leads forward.
+    // Read from its end, this is an order in which every edge that is not back leads forward.
     let mut ended = Vec::with_capacity(count);
     for root in 0..count {
         if done[root] {

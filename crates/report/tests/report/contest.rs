@@ -62,16 +62,16 @@ fn the_table_reads_well_as_text() {
     let expected = "\
 trio@1 · 3 policies with 3 seeds · 60 trials each · 6 of 9 campaigns done
 
-bug                 exhaustive               random                    pairs
-KNOWN-1             3/3, trial 13, 1.3 min   1/3, trial 101, 10.1 min  –
-stuck-b             2/3, trial 65, 3.2 min   –                         –
-stuck-c             –                        2/3, trial 5, 0.3 min     –
+bug                 exhaustive              random                    pairs
+KNOWN-1             3/3, trial 13, 1.3 min  1/3, trial 101, 10.1 min  –
+stuck-b             2/3, trial 65, 3.2 min  –                         –
+stuck-c             –                       2/3, trial 5, 0.3 min     –
 
-bugs in total       2                        1                         –
-bugs with any seed  2                        2                         –
-trials              200                      200                       –
-trials per hour     1091                     1091                      –
-injections fired    191                      191                       –";
+bugs in total       2                       1                         –
+bugs with any seed  2                       2                         –
+trials              200                     200                       –
+trials per hour     1091                    1091                      –
+injections fired    191                     191                       –";
     assert_eq!(table, expected);
     assert_eq!(titles.lines().count(), 3);
     assert!(!text.contains('\x1b'), "hostile titles stay on their line");

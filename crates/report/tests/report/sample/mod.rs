@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test file uses a part
 
 mod events;
+pub mod tasks;
 
 use temblor_model::bug::{Bug, Confirmation, FiredFault, Judgement, Outcome, Symptom, Verdict};
 use temblor_model::campaign::{BugLine, CampaignEvent, CampaignSpec, Purpose, Summary};
