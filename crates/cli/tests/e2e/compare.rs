@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use crate::mini::Mini;
-use crate::program::Turn;
+use crate::program::{LIMIT, Turn, assert_nothing_runs};
+use crate::watch::{signal, until};
 
 /// The folders of comparisons in a test's store.
 fn folders(mini: &Mini) -> Vec<PathBuf> {
@@ -82,6 +83,47 @@ fn two_policies_are_compared_and_a_lost_campaign_is_run_again() {
     let again: serde_json::Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again["campaigns"][0], told["campaigns"][0], "not run again");
     assert_eq!(again["campaigns"][1]["trials"], 2, "{again}");
+}
+
+#[test]
+fn a_comparison_that_is_interrupted_goes_on_in_the_middle_of_a_campaign() {
+    let _turn = Turn::wait(2);
+    let mini = Mini::new();
+    let mut args = vec!["compare", "mini", "--policies", "exhaustive,random"];
+    args.extend(["--trials", "5", "--seeds", "1", "--start", "cold"]);
+    args.extend(Mini::campaign(&[]).iter().skip(2));
+    let mut running = mini.start(&args);
+    until("a trial is done", || {
+        assert!(!running.has_ended(), "ended too soon: {:?}", running.said());
+        !mini.searched().is_empty()
+    });
+    signal(&running, libc::SIGINT);
+    let output = running.wait(LIMIT);
+    assert_nothing_runs(mini.folder());
+    assert!([1, 2].contains(&output.code), "not a pass: {output:#?}");
+    output.check(output.code, &["ended early", "compare --resume", "0 of 2"]);
+    let folder = folders(&mini).remove(0);
+    let stored = std::fs::read_to_string(folder.join("compare.json")).unwrap();
+    let stored: serde_json::Value = serde_json::from_str(&stored).unwrap();
+    let first = &stored["campaigns"][0];
+    assert_eq!(first["finished"], false, "{stored}");
+    assert!(first["trials"].as_u64() < Some(5), "{stored}");
+    let before = mini.searched();
+    // Its name in the store is enough.
+    let name = folder.file_name().unwrap().to_str().unwrap();
+    let resumed = mini.run(&["compare", "--resume", name, "--json"]).json();
+    let campaigns = resumed["campaigns"].as_array().unwrap();
+    assert_eq!(campaigns.len(), 2, "{resumed}");
+    for campaign in campaigns {
+        let facts = (&campaign["trials"], &campaign["finished"]);
+        assert_eq!(facts, (&5.into(), &true.into()), "{campaign}");
+    }
+    assert_eq!(campaigns[0]["folder"], first["folder"]);
+    for trial in before.keys() {
+        let own = folder.with_file_name(first["folder"].as_str().unwrap());
+        let outcome = own.join(format!("trials/{trial}/outcome.json"));
+        assert_eq!(std::fs::read_to_string(outcome).unwrap(), before[trial].1);
+    }
 }
 
 #[test]

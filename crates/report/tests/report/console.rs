@@ -197,3 +197,17 @@ fn json_is_one_object_on_the_last_line() {
         assert!(!object["bugs"][0][key].is_null(), "{key}");
     }
 }
+
+#[test]
+fn one_campaign_of_several_shows_progress_and_bugs_only() {
+    let mut text = Vec::new();
+    let mut console = Console::new(&mut text, Look::PLAIN).in_passing();
+    for event in sample::campaign("store/trio@1/t") {
+        console.event_at(&event, Duration::ZERO);
+    }
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("BUG b3f9c1d2"), "{text}");
+    for left_out in ["store/trio@1/t", "412 sites", "60 trials in"] {
+        assert!(!text.contains(left_out), "{left_out} in\n{text}");
+    }
+}
