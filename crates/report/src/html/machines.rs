@@ -85,10 +85,13 @@ fn svg(machine: &Machine, drawn: &Drawn<'_>) -> String {
     let edges: Vec<(Option<usize>, usize)> = drawn.edges.iter().map(|e| (e.0, e.1)).collect();
     let place = layout(drawn.states.len(), &edges);
     let mut out = format!(
-        "<svg class=\"machine\" viewBox=\"0 0 {w:.0} {h:.0}\" style=\"width:{w:.0}px\" \
+        "<svg class=\"machine\" viewBox=\"0 0 {w:.0} {h:.0}\" \
+         style=\"width:{w:.0}px;min-width:{least:.0}px\" \
          role=\"img\" aria-label=\"States of {}\" xmlns=\"http://www.w3.org/2000/svg\">\n",
         html(&machine.task),
         w = place.width,
+        // Shrunk a little where that spares scrolling.
+        least = place.width * 0.75,
         h = place.height
     );
     if drawn.edges.iter().any(|(from, _, _)| from.is_none()) {
