@@ -31,12 +31,12 @@ use super::space::requesting;
 use super::{Policy, Scope};
 
 /// Injections that a state is granted before all are reset.
-pub const BUDGET: u32 = 5;
+const BUDGET: u32 = 5;
 /// The probability that a trial comes to its state and still grants nothing.
 const EPSILON: f64 = 0.01;
 
 /// What counts as one state: node, abstract state, and site at the level of operations.
-pub type Tuple = (String, Option<u32>, Option<SiteId>);
+type Tuple = (String, Option<u32>, Option<SiteId>);
 
 /// See the module.
 pub struct Bsrr {
@@ -90,7 +90,7 @@ impl Info {
 
 /// The probability for each of a state's `c` requests; to six places, so that it is the same
 /// number on every machine.
-pub fn rate(c: u64) -> f64 {
+fn rate(c: u64) -> f64 {
     let exact = 1.0 - (EPSILON.ln() / (c as f64 + 1.0)).exp();
     (exact * 1e6).round() / 1e6
 }
@@ -196,5 +196,30 @@ impl Policy for Bsrr {
         } else if !came {
             info.in_vain += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_the_requests_is_granted_nearly_always() {
+        for (c, expected) in [
+            (0, 0.99),
+            (1, 0.9),
+            (2, 0.784557),
+            (9, 0.369043),
+            (99, 0.045007),
+        ] {
+            assert_eq!(rate(c), expected, "{c}");
+        }
+    }
+
+    #[test]
+    fn the_rate_goes_by_the_requests_of_a_trial_not_of_all_trials() {
+        let mut info = Info::new(("n1".into(), None, None));
+        (info.requests, info.trials) = (900, 100);
+        assert_eq!(info.rate(), rate(9));
     }
 }

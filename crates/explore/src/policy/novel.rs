@@ -50,6 +50,8 @@ pub struct Novel {
     in_vain: u32,
     /// At most so many new ones are left in this pass, as far as trials have shown.
     left: Option<u32>,
+    /// Plans that were made.
+    turn: u32,
     /// Plans that were not learned from yet.
     unlearned: VecDeque<Issued>,
     site_ids: BTreeMap<String, SiteId>,
@@ -150,6 +152,7 @@ impl Novel {
             known: Known::default(),
             in_vain: 0,
             left: None,
+            turn: 0,
             unlearned: VecDeque::new(),
             site_ids: scope.catalog.sites.iter().map(site).collect(),
             state_ids: states.map(|s| (s.name.clone(), s.id)).collect(),
@@ -162,7 +165,8 @@ impl Novel {
         let same_pass = |i: &&Issued| i.passes == self.passes.len();
         let ahead = self.unlearned.iter().filter(same_pass).count() as u32;
         match self.left {
-            Some(left) => 1 + ahead % left.max(1),
+            // Not by how many are out: with as many jobs, that is always the same number.
+            Some(left) => 1 + self.turn % left.max(1),
             None => 1 + ahead,
         }
     }
@@ -222,6 +226,7 @@ impl Policy for Novel {
     fn next(&mut self) -> Option<Plan> {
         let fault = self.passes.front()?.clone();
         let nth = self.nth();
+        self.turn = self.turn.wrapping_add(1);
         self.unlearned.push_back(Issued {
             passes: self.passes.len(),
             known: self.known.len(),

@@ -106,8 +106,8 @@ fn check(target: &Simulated, name: &str, bounds: &[(&str, usize)]) {
     let known = |bug: &&str| target.planted.iter().any(|p| p.name == *bug);
     assert!(bounds.iter().all(|(bug, _)| known(&bug)));
     for (seed, lag) in (0..20).flat_map(|seed| [(seed, 1), (seed, 16)]) {
-        // What was out when the last result came in.
-        let ahead = 3 * (lag - 1);
+        // What is out when a result comes in, for each of the passes of a sweep.
+        let ahead = 5 * (lag - 1);
         let most = bounds.iter().map(|(_, bound)| bound + ahead).max();
         let bugs: Vec<&str> = bounds.iter().map(|(bug, _)| *bug).collect();
         let mut campaign = Campaign::new(target, name, seed, lag);
@@ -269,11 +269,14 @@ fn policies_that_look_for_what_is_new_end_three_trials_after_the_last() {
         let campaign = run(&target, name, 1, 1, 1_000);
         assert_eq!(campaign.trials.len(), count + 3, "{name}");
         assert_eq!(campaign.contexts().len(), count, "{name}");
-        // With many jobs: those that were out when the last new one was taken come back in vain,
-        // and so do those that were out when that was known.
+        // With many jobs, those come back in vain that were out when the last new one was taken,
+        // and those that were out when that was known. States come in another order each time, so
+        // that some are taken twice.
         let campaign = run(&target, name, 1, 16, 1_000);
-        // States come in another order each time, so that some are taken twice.
-        let most = 2 * count + 2 * 16 + 3;
+        let most = match name {
+            "new-state" => 2 * count + 3 * 16 + 3,
+            _ => count + 2 * 16 + 3,
+        };
         let trials = campaign.trials.len();
         assert!((count..=most).contains(&trials), "{name}: {trials} trials");
     }

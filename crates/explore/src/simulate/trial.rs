@@ -145,7 +145,9 @@ pub struct Ran {
 
 /// Runs a plan.
 pub fn run(target: &Simulated, trial: u64, plan: &Plan) -> Ran {
-    let script = &target.scripts.all[trial as usize % NODES.len()];
+    // Which one is not the policy's to foresee.
+    let chosen = fnv64(&trial.to_le_bytes()) >> 32;
+    let script = &target.scripts.all[chosen as usize % NODES.len()];
     let mut agent = Agent::new(target, plan);
     let mut caused: Vec<Visit> = Vec::new();
     for (i, request) in script.requests.iter().enumerate() {
