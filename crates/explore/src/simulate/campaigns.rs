@@ -104,7 +104,7 @@ fn run<'a>(
 /// Each bug within its bound, whatever the seed, alone and with many jobs.
 fn check(target: &Simulated, name: &str, bounds: &[(&str, usize)]) {
     let known = |bug: &&str| target.planted.iter().any(|p| p.name == *bug);
-    assert!(bounds.iter().all(|(bug, _)| known(&bug)));
+    assert!(bounds.iter().all(|(bug, _)| known(bug)));
     for (seed, lag) in (0..20).flat_map(|seed| [(seed, 1), (seed, 16)]) {
         // What is out when a result comes in, for each of the passes of a sweep.
         let ahead = 5 * (lag - 1);

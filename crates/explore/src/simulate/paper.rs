@@ -56,17 +56,15 @@ impl Algorithm2 {
     }
 
     fn should_inject(&mut self, curr: Tuple, rand: f64) -> bool {
-        if !self.visit.contains_key(&curr) {
-            let info = Info {
-                budget: 5,
-                ..Info::default()
-            };
-            self.visit.insert(curr, info);
+        let info = self.visit.entry(curr).or_insert_with(|| {
             self.order.push(curr);
             self.rrl.push_back(curr);
-        }
+            Info {
+                budget: 5,
+                ..Info::default()
+            }
+        });
         self.current.insert(curr);
-        let info = self.visit.get_mut(&curr).unwrap();
         info.occure += 1;
         if self.rrl[0] != curr {
             return false;
