@@ -131,3 +131,74 @@ impl Policy for Chronos {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::Simulated;
+
+    fn sites(plan: &Plan) -> Vec<String> {
+        let Trigger::AnyOf { sites } = &plan.steps[0].when else {
+            panic!("{plan}")
+        };
+        assert_eq!(sites.len(), plan.steps.len());
+        assert!(plan.steps.iter().all(|step| *step == plan.steps[0]));
+        sites.clone()
+    }
+
+    /// What follows a trial that comes to the selected points and, `before` so many of them, to
+    /// one that is new.
+    fn following(before: usize) -> (Vec<String>, Vec<String>) {
+        let target = Simulated::rich();
+        let mut policy = target.policy("chronos", 3);
+        let plan = policy.next().unwrap();
+        let selected = sites(&plan);
+        let id = |name: &String| target.catalog.by_name(name).unwrap().id;
+        let new = target
+            .catalog
+            .sites
+            .iter()
+            .find(|s| s.name.contains("Late1"));
+        let mut order: Vec<SiteId> = selected.iter().map(id).collect();
+        order.insert(selected.len() - before, new.unwrap().id);
+        let mut outcome = target.outcome(1, &Plan::clean());
+        let visit = |(first, site)| Visit {
+            node: "n1".into(),
+            state: None,
+            site,
+            hits: 1,
+            first,
+        };
+        outcome.visits = (0..).zip(order).map(visit).collect();
+        policy.learn(&plan, &outcome);
+        (selected, sites(&policy.next().unwrap()))
+    }
+
+    #[test]
+    fn a_new_point_that_lies_deep_is_delayed_with_those_that_showed_it() {
+        for before in [0, 2] {
+            let (selected, next) = following(before);
+            assert_eq!(next[..DRAWN], selected);
+            assert!(next[DRAWN..].iter().all(|s| s.contains("Late1")) && next.len() == 7);
+        }
+    }
+
+    #[test]
+    fn after_a_new_point_that_does_not_lie_deep_others_are_drawn() {
+        for before in [4, 6] {
+            let (selected, next) = following(before);
+            assert!(next.len() == DRAWN && next != selected);
+            assert!(next.iter().all(|s| s.contains("Wait")));
+        }
+    }
+
+    #[test]
+    fn only_wanted_points_are_drawn_and_fewer_where_there_are_no_six() {
+        let mut target = Simulated::rich();
+        target.sites = regex::Regex::new("Wait1[0-3]").ok();
+        let mut policy = target.policy("chronos", 3);
+        let mut drawn = sites(&policy.next().unwrap());
+        drawn.sort();
+        assert!(drawn.len() == 4 && drawn.iter().all(|s| s.contains("Wait1")));
+    }
+}
