@@ -115,17 +115,18 @@ impl Bsrr {
 
     /// Lines 16 to 22 for all requests of a trial.
     fn visited(&mut self, visits: &[Visit]) {
-        let mut requests: BTreeMap<Tuple, (u32, u64)> = BTreeMap::new();
+        let mut requests: BTreeMap<_, (u32, u64)> = BTreeMap::new();
         for visit in visits.iter().filter(|v| self.is_request(v)) {
             let site = (self.level == StateLevel::Operation).then_some(visit.site);
-            let tuple = (visit.node.clone(), visit.state, site);
+            let tuple = (visit.node.as_str(), visit.state, site);
             let (first, hits) = requests.entry(tuple).or_insert((u32::MAX, 0));
             *first = visit.first.min(*first);
             *hits += u64::from(visit.hits);
         }
         let mut requests: Vec<_> = requests.into_iter().collect();
         requests.sort_by_key(|(_, (first, _))| *first);
-        for (tuple, (_, hits)) in requests {
+        for ((node, state, site), (_, hits)) in requests {
+            let tuple = (node.to_owned(), state, site);
             let next = self.infos.len();
             let place = *self.places.entry(tuple.clone()).or_insert(next);
             if place == next {

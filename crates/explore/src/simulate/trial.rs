@@ -177,12 +177,21 @@ pub fn run(target: &Simulated, trial: u64, plan: &Plan) -> Ran {
     let mut visits = Vec::new();
     if plan.steps.iter().any(|s| s.when.is_online()) {
         visits.clone_from(&script.visits);
-        visits.extend(caused);
+        caused.into_iter().for_each(|visit| add(&mut visits, visit));
     }
     Ran {
         unreached: (fired..plan.steps.len() as u32).collect(),
         shots: agent.shots,
-        visits: summed(visits),
+        visits,
+    }
+}
+
+/// Keeps what [`summed`] gave in order.
+fn add(visits: &mut Vec<Visit>, visit: Visit) {
+    let key = |v: &Visit| (v.node.clone(), v.state, v.site);
+    match visits.binary_search_by_key(&key(&visit), key) {
+        Ok(at) => visits[at].hits += visit.hits,
+        Err(at) => visits.insert(at, visit),
     }
 }
 
@@ -192,6 +201,8 @@ pub struct Agent<'a> {
     plan: &'a Plan,
     /// The site of each step, where it has one.
     sites: Vec<Option<SiteId>>,
+    /// The node and the state of each step that goes by states.
+    in_states: Vec<Option<(usize, Option<u32>)>>,
     /// What each step does not count as new, or the sites that it looks at.
     sets: Vec<BTreeSet<u64>>,
     /// By site: whether a step that looks for new contexts looks at it.
@@ -221,6 +232,15 @@ impl<'a> Agent<'a> {
             Trigger::AnyOf { sites } => sites.iter().filter_map(|s| id(s)).map(u64::from).collect(),
             _ => BTreeSet::new(),
         };
+        let state_id = |name: &String| target.catalog.states.iter().position(|s| s.name == *name);
+        let in_state = |when: &Trigger| match when {
+            Trigger::InState { node, state, .. } => {
+                let node = NODES.iter().position(|n| Some(*n) == node.as_deref());
+                let state = state.as_ref().map(|name| state_id(name).unwrap() as u32);
+                Some((node.expect("a node of the target"), state))
+            }
+            _ => None,
+        };
         let mut looks = vec![false; target.catalog.sites.len()];
         for when in whens() {
             if let Trigger::NewContext { among, .. } = when {
@@ -233,6 +253,7 @@ impl<'a> Agent<'a> {
             plan,
             looks,
             sites: whens().map(site).collect(),
+            in_states: whens().map(in_state).collect(),
             sets: whens().map(set).collect(),
             count: 0,
             new: BTreeSet::new(),
@@ -283,8 +304,6 @@ impl<'a> Agent<'a> {
 
     fn matches(&mut self, when: &Trigger, step: usize, request: &Request) -> bool {
         let catalog = &self.target.catalog;
-        let on = |node: &Option<String>| node.as_ref().is_none_or(|n| n == NODES[request.node]);
-        let name = request.state.map(|s| &catalog.states[s as usize].name);
         match when {
             Trigger::Hit {
                 node,
@@ -293,16 +312,17 @@ impl<'a> Agent<'a> {
                 nth,
                 ..
             } => {
+                let name = request.state.map(|s| &catalog.states[s as usize].name);
+                let on_node = node.as_ref().is_none_or(|n| n == NODES[request.node]);
                 let here = stack.as_ref().is_none_or(|s| *s == request.stack);
-                let fits = on(node) && here && (state.is_none() || state.as_ref() == name);
+                let fits = on_node && here && (state.is_none() || state.as_ref() == name);
                 self.count += u32::from(fits);
                 fits && self.count == *nth
             }
-            Trigger::InState {
-                node, state, rate, ..
-            } => {
+            Trigger::InState { rate, .. } => {
                 self.count += 1;
-                on(node) && state.as_ref() == name && self.draw(step) < *rate
+                let focused = self.in_states[step] == Some((request.node, request.state));
+                focused && self.draw(step) < *rate
             }
             Trigger::NewState { nth, .. } => {
                 let node = fnv64(NODES[request.node].as_bytes());
