@@ -7,7 +7,7 @@ use std::time::Duration;
 use temblor_model::board::record::RecordWhat;
 use temblor_model::board::spec::{FaultKind, PointId};
 use temblor_model::board::table;
-use temblor_model::board::{ARM_RECORD, ARM_SET, NO_STEP};
+use temblor_model::board::{ARM_COUNT, ARM_RECORD, ARM_SET, NO_STEP};
 
 use crate::agent::Agent;
 use crate::ask::{Question, ask};
@@ -151,7 +151,8 @@ impl Visit<'_> {
     fn count(&mut self) {
         let board = &self.agent.place.board;
         let header = board.header();
-        let counted = self.hit.arm & (ARM_RECORD | ARM_SET) != 0 && header.counts != 0;
+        let wanted = ARM_RECORD | ARM_SET | ARM_COUNT;
+        let counted = self.hit.arm & wanted != 0 && header.counts != 0;
         if !counted || header.current_step.load(Ordering::Relaxed) == NO_STEP {
             return;
         }

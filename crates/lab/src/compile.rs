@@ -4,7 +4,7 @@ use temblor_explore::delays;
 use temblor_model::board::spec::{
     BoardSpec, FaultKind, FaultSpec, StepSpec, TriggerKind, access_key, context_key,
 };
-use temblor_model::board::{ANY_FAULT, ARM_RECORD, ARM_SET, ARM_STEP};
+use temblor_model::board::{ANY_FAULT, ARM_COUNT, ARM_RECORD, ARM_SET, ARM_STEP};
 use temblor_model::catalog::SiteCatalog;
 use temblor_model::fnv64;
 use temblor_model::history::Baseline;
@@ -145,6 +145,7 @@ struct Compiler<'a> {
 
 impl Compiler<'_> {
     fn step(&mut self, i: usize, when: &Trigger, fault: &Fault) -> Result<(), PlanError> {
+        let catalog = self.ground.catalog;
         self.check_fault(i, when, fault)?;
         let fault = self.fault(fault);
         let blank = StepSpec {
@@ -244,6 +245,10 @@ impl Compiler<'_> {
                 }
             }
             Trigger::AnyOf { sites } => {
+                // Which others of their kind a fault leads to is worth knowing.
+                for site in catalog.among(Among::Timed) {
+                    self.spec.arms[site.id as usize] |= ARM_COUNT;
+                }
                 for site in sites {
                     let site = self.site(i, site)?;
                     self.spec.arms[site as usize] |= ARM_SET;

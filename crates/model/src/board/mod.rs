@@ -29,6 +29,8 @@ pub const ARM_STEP: u8 = 2;
 /// Arm byte: the site is in the set of the plan's `random`, `new-context` and `ask` steps.
 pub const ARM_SET: u8 = 4;
 
+/// Arm byte: visits of the site are counted, though no step fires there.
+pub const ARM_COUNT: u8 = 16;
 /// Arm byte of a point that is no site: it is told.
 pub const ARM_POINT: u8 = 8;
 

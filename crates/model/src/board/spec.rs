@@ -146,7 +146,8 @@ impl Points {
     }
 
     pub fn point(&self, number: u32) -> Option<PointId> {
-        let kinds: [(u32, fn(u32) -> PointId); 5] = [
+        type Kind = fn(u32) -> PointId;
+        let kinds: [(u32, Kind); 5] = [
             (self.sites, PointId::Site),
             (self.states, PointId::State),
             (self.tasks, PointId::Task),

@@ -9,7 +9,7 @@ use temblor_analysis::Request;
 use temblor_cluster::artifact::Jdk;
 use temblor_lab::board::{BoardFile, answer};
 use temblor_model::board::spec::{BoardSpec, FaultKind, FaultSpec, StepSpec, TriggerKind};
-use temblor_model::board::{ARM_RECORD, ARM_STEP};
+use temblor_model::board::{ARM_RECORD, ARM_SET, ARM_STEP};
 use temblor_model::catalog::SiteCatalog;
 use temblor_model::{fnv64, hooks};
 
@@ -49,6 +49,12 @@ pub fn measure(jdk: &Jdk, percent: u32) -> anyhow::Result<Vec<Measure>> {
     let idle = bench.run(&["empty", "disarmed"], BoardSpec::default(), "disarmed", 0)?;
     let elsewhere = step(TriggerKind::AtHit, fnv64(b"another node"));
     let other = bench.run(&["other"], elsewhere, "other", ARM_STEP)?;
+    // A state to look for, and visits to be counted by their stacks.
+    let focused = BoardSpec {
+        counts: true,
+        ..step(TriggerKind::Random, 0)
+    };
+    let bsrr = bench.run(&["other"], focused, "other", ARM_SET)?;
     let recording = BoardSpec {
         ring_units: 1 << 17,
         hits_per_site: u32::MAX,
@@ -70,6 +76,12 @@ pub fn measure(jdk: &Jdk, percent: u32) -> anyhow::Result<Vec<Measure>> {
             value: figure(&other, "other")?,
             unit: "ns",
             bar: 1_000.0,
+        },
+        Measure {
+            name: "a bsrr decision, stack and counting included (paper: 3 ms)",
+            value: figure(&bsrr, "other")? / 1000.0,
+            unit: "us",
+            bar: 3_000.0,
         },
         Measure {
             name: "a recorded hit, without its stack",
@@ -127,6 +139,7 @@ impl Bench<'_> {
         let site = site.map(|s| s.id).unwrap_or_default();
         spec.catalog_hash = self.catalog.hash();
         spec.arms = vec![0; self.catalog.sites.len()];
+        spec.points = self.catalog.points();
         spec.arms[site as usize] = arm;
         spec.block_count = self.catalog.block_count;
         for step in &mut spec.steps {
