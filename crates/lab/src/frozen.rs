@@ -208,10 +208,7 @@ impl Frozen {
         settle_files(&spec.dir, false)?;
         let _ = std::fs::remove_dir_all(&spec.dir);
         let finished = finished?;
-        let is_work = |e: &Event| matches!(e.what, What::Stage { stage } if stage == Stage::Heal);
-        let events = &finished.history.events;
-        let end = events.iter().position(is_work).unwrap_or(events.len());
-        self.after = Some(Hits::of(&events[..end]));
+        self.after = Some(Hits::of(&finished.history.events));
         Ok(self)
     }
 

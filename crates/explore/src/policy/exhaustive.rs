@@ -10,7 +10,7 @@
 //! 4. the same at the middle and the last hit of the baselines, on the first node;
 //! 5. the same at these hits on the other nodes;
 //! 6. the exceptions beyond the most general one, first hit, first node;
-//! 7. all that is left, contexts that not every baseline reached among them.
+//! 7. all that is left, contexts and nodes that not every baseline reached among them.
 //!
 //! Within a round, sites take turns, in an order drawn from the seed. The first node of a context
 //! is drawn among those that every baseline reached it on; where there is none, and where not all
@@ -131,10 +131,13 @@ fn spread(
     let steady: Vec<usize> = (0..context.nodes.len())
         .filter(|&i| context.nodes[i].always && !context.roams)
         .collect();
-    let chosen = match steady.len() {
-        0 => draw.below(context.nodes.len()),
-        n => steady[draw.below(n)],
-    };
+    // Where no node is sure to reach it, those that most runs saw there.
+    let most_runs = context.nodes.iter().map(|n| n.runs).max().unwrap_or(0);
+    let likely: Vec<usize> = (0..context.nodes.len())
+        .filter(|&i| steady.is_empty() && context.nodes[i].runs == most_runs)
+        .chain(steady.iter().copied())
+        .collect();
+    let chosen = likely[draw.below(likely.len())];
     let one_node = context.nodes.len() == 1;
     let most_hits = context.nodes.iter().map(|n| n.hits).max().unwrap_or(1);
     let mut put = |round: usize, node: Option<&str>, nth: u32, typical: bool| {
@@ -162,9 +165,15 @@ fn spread(
         let node = Some(on_node.node.as_str());
         let is_first = i == chosen && !steady.is_empty();
         let hits = later_hits(on_node.hits);
-        let round = if is_first { first } else { others };
+        // A node that some clean runs did not see there will not be there in some trials either.
+        let other = |round: usize| if on_node.always { round } else { ROUNDS - 1 };
+        let round = if is_first { first } else { other(others) };
         put(round, node, 1, sampled && is_first && hits.is_empty());
-        let round = if i == chosen { later } else { others_later };
+        let round = if i == chosen {
+            later
+        } else {
+            other(others_later)
+        };
         for (k, nth) in hits.into_iter().enumerate() {
             put(round, node, nth, sampled && is_first && k == 0);
         }
