@@ -4,7 +4,7 @@
 //! counted from there on, and its clock goes on as if nothing had been. So a plan means the same
 //! from a snapshot as from a cold start.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -70,6 +70,8 @@ pub struct Frozen {
     hits: Hits,
     /// In a clean fork, once that is known.
     after: Option<Hits>,
+    /// The frames behind the contexts of both, each told once by its process.
+    contexts: BTreeMap<String, Vec<String>>,
     pub seconds: f64,
     /// A place in memory for the files of forks.
     memory: Option<PathBuf>,
@@ -93,6 +95,14 @@ pub fn settle_files(dir: &Path, keep: bool) -> Result<(), LabError> {
     };
     let _ = std::fs::remove_dir_all(&memory);
     kept.map_err(|(path, e)| LabError::io("keep", &path, e))
+}
+
+/// The frames behind contexts, as far as they were told.
+fn frames(events: &[Event]) -> impl Iterator<Item = (String, Vec<String>)> {
+    events.iter().filter_map(|e| match &e.what {
+        What::Context { stack, frames, .. } => Some((stack.clone(), frames.clone())),
+        _ => None,
+    })
 }
 
 /// How often a site was hit by a node, in a context.
@@ -168,6 +178,7 @@ pub fn freeze(
     let counted_us = running.counted_us.unwrap_or(u64::MAX);
     let counted = running.events.partition_point(|e| e.at_us <= counted_us);
     let hits = Hits::of(&running.events[..counted]);
+    let contexts = frames(&running.events).collect();
     let mut events = std::mem::take(&mut running.events);
     events.retain(|e| !matches!(e.what, What::Hit { .. } | What::Context { .. }));
     Ok(Frozen {
@@ -180,6 +191,7 @@ pub fn freeze(
         events,
         hits,
         after: None,
+        contexts,
         clock: running.clock.clone(),
         board: running.board,
         memory: ice.memory.map(Path::to_path_buf),
@@ -208,42 +220,22 @@ impl Frozen {
         settle_files(&spec.dir, false)?;
         let _ = std::fs::remove_dir_all(&spec.dir);
         let finished = finished?;
-        self.after = Some(Hits::of(&finished.history.events));
+        let events = &finished.history.events;
+        self.after = Some(Hits::of(events));
+        self.contexts.extend(frames(events));
         Ok(self)
     }
 
-    /// Counts the clean fork as one more clean run: all forks have its roles, and a workload that
-    /// is shorter than from a cold start. A plan that asks for more could not go on from here.
+    /// Corrects what clean runs say by the clean fork, if there was one.
     pub fn teach(&self, baseline: &mut Baseline) {
         let Some(after) = &self.after else {
             return;
         };
-        baseline.runs += 1;
-        let mut known = BTreeSet::new();
-        for r in &mut baseline.reached {
-            let key = (r.site, r.node.clone(), r.stack.clone());
-            let before = self.hits.of_key(&key).min(r.early);
-            let fork = before + after.of_key(&key);
-            if fork > 0 {
-                r.least = r.least.min(fork);
-                r.runs += 1;
-            }
-            known.insert(key);
+        correct(baseline, &self.hits, after);
+        for (stack, frames) in &self.contexts {
+            let known = baseline.contexts.entry(stack.clone());
+            known.or_insert_with(|| frames.clone());
         }
-        for (key, &hits) in after.0.iter().filter(|(key, _)| !known.contains(*key)) {
-            let (site, node, stack) = key.clone();
-            baseline.reached.push(Reached {
-                site,
-                node,
-                stack,
-                hits,
-                least: hits,
-                early: 0,
-                runs: 1,
-            });
-        }
-        let place = |r: &Reached| (r.site, r.node.clone(), r.stack.clone());
-        baseline.reached.sort_by_cached_key(place);
     }
 
     /// The size of its images.
@@ -361,6 +353,36 @@ impl Frozen {
     }
 }
 
+/// All forks have the roles of the clean one, so what it reached they will; and a workload that is
+/// shorter than from a cold start. A plan that asks for anything else could not go on from there.
+fn correct(baseline: &mut Baseline, before: &Hits, after: &Hits) {
+    let mut known = BTreeSet::new();
+    for r in &mut baseline.reached {
+        let key = (r.site, r.node.clone(), r.stack.clone());
+        let fork = before.of_key(&key).min(r.early) + after.of_key(&key);
+        r.runs = 0;
+        if fork > 0 {
+            r.least = r.least.min(fork);
+            r.runs = baseline.runs;
+        }
+        known.insert(key);
+    }
+    for (key, &hits) in after.0.iter().filter(|(key, _)| !known.contains(*key)) {
+        let (site, node, stack) = key.clone();
+        baseline.reached.push(Reached {
+            site,
+            node,
+            stack,
+            hits,
+            least: hits,
+            early: 0,
+            runs: baseline.runs,
+        });
+    }
+    let place = |r: &Reached| (r.site, r.node.clone(), r.stack.clone());
+    baseline.reached.sort_by_cached_key(place);
+}
+
 /// What a whole cluster may take until it is held where it is to be frozen.
 pub(crate) const HELD_LIMIT: Duration = Duration::from_secs(60);
 
@@ -420,5 +442,32 @@ mod tests {
         assert_eq!(hits.count(4, None, Some(&aa)), 2);
         assert_eq!(hits.count(4, Some(&n1), Some(&aa)), 1);
         assert_eq!(hits.count(5, None, None), 0);
+    }
+
+    #[test]
+    fn clean_runs_are_corrected_by_what_a_fork_reaches() {
+        let key = |node: &str| (4, node.to_string(), "aa".to_string());
+        let before = Hits([(key("n1"), 9)].into());
+        let after = Hits([(key("n1"), 80), (key("n3"), 7)].into());
+        let reached = |node: &str, runs| Reached {
+            site: 4,
+            node: node.into(),
+            stack: "aa".into(),
+            hits: 100,
+            least: 95,
+            early: 3,
+            runs,
+        };
+        let mut baseline = Baseline {
+            runs: 4,
+            reached: vec![reached("n1", 4), reached("n2", 4)],
+            ..Baseline::default()
+        };
+        correct(&mut baseline, &before, &after);
+        let seen = |r: &Reached| (r.node.clone(), r.least, r.runs);
+        let seen: Vec<_> = baseline.reached.iter().map(seen).collect();
+        // Of the hits before the freeze only as many count as clean runs have before the work.
+        let expected = [("n1", 83, 4), ("n2", 95, 0), ("n3", 7, 4)];
+        assert_eq!(seen, expected.map(|(n, l, r)| (n.to_string(), l, r)));
     }
 }

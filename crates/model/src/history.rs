@@ -126,6 +126,7 @@ pub struct Reached {
     /// Of these, before clients began to work: the most in one run.
     #[serde(default)]
     pub early: u32,
-    /// Runs in which it was reached.
+    /// Runs in which it was reached. Where trials go on from a frozen cluster: all of them if
+    /// that reaches it, else none.
     pub runs: u32,
 }
