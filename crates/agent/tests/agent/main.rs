@@ -8,5 +8,6 @@ mod guest;
 mod jdk;
 mod jdk_classes;
 mod questions;
+mod states;
 mod trial;
 mod triggers;
