@@ -13,7 +13,7 @@
 //! It lives in the boot loader, in an exported package, so that every class of every loader
 //! resolves it. Board addresses are constants of the code, which the JIT folds best.
 
-use temblor_classfile::synth::{ClassBuilder, MethodSpec};
+use temblor_classfile::synth::{ClassBuilder, CodeBuilder, Label, MethodSpec};
 use temblor_classfile::{EditError, access, opcode};
 
 pub const NAME: &str = "java/lang/FaultHook";
@@ -61,16 +61,21 @@ pub fn bytes(jdk: u32, arms: *const u8, coverage: *const u8) -> Result<Vec<u8>, 
         Some(&code),
     )?;
 
+    // Jumps where the arm byte of the point in a local variable is 0.
+    let unless_armed = |code: &mut CodeBuilder<'_>, label: Label, point: u16| {
+        code.field(opcode::GETSTATIC, NAME, "U", &unsafe_desc)?
+            .push_long(arms as i64)?
+            .load_int(point)
+            .op(opcode::I2L)
+            .op(opcode::LADD)
+            .invoke(opcode::INVOKEVIRTUAL, unsafe_class, "getByte", "(J)B")?
+            .jump(opcode::IFEQ, label);
+        Ok::<_, EditError>(())
+    };
     let mut code = class.code();
     let quiet = code.label();
-    code.field(opcode::GETSTATIC, NAME, "U", &unsafe_desc)?
-        .push_long(arms as i64)?
-        .load_int(0)
-        .op(opcode::I2L)
-        .op(opcode::LADD)
-        .invoke(opcode::INVOKEVIRTUAL, unsafe_class, "getByte", "(J)B")?
-        .jump(opcode::IFEQ, quiet)
-        .load_int(0)
+    unless_armed(&mut code, quiet, 0)?;
+    code.load_int(0)
         .invoke_static(NAME, HIT, "(I)V")?
         .bind(quiet)
         .op(opcode::RETURN);
@@ -99,14 +104,8 @@ pub fn bytes(jdk: u32, arms: *const u8, coverage: *const u8) -> Result<Vec<u8>, 
 
     let mut code = class.code();
     let quiet = code.label();
-    code.field(opcode::GETSTATIC, NAME, "U", &unsafe_desc)?
-        .push_long(arms as i64)?
-        .load_int(3)
-        .op(opcode::I2L)
-        .op(opcode::LADD)
-        .invoke(opcode::INVOKEVIRTUAL, unsafe_class, "getByte", "(J)B")?
-        .jump(opcode::IFEQ, quiet)
-        .load_ref(0)
+    unless_armed(&mut code, quiet, 3)?;
+    code.load_ref(0)
         .load_long(1)
         .load_int(3)
         .invoke_static(NAME, TOLD, VALUE_DESC)?

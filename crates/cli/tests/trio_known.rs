@@ -117,3 +117,44 @@ fn twenty_runs_without_faults_pass_and_say_that_nothing_was_tested() {
         assert_eq!(outcome["verdict"], "pass", "{outcome:#}");
     }
 }
+
+/// What the agent tells of states, contexts, locks and timeouts is enough for every policy that
+/// goes by them; clean runs are made once for all.
+#[test]
+fn every_policy_of_the_papers_finds_where_to_inject() {
+    let _turn = Turn::wait(2);
+    let folder = tempfile::Builder::new()
+        .prefix("temblor-policies-")
+        .tempdir()
+        .unwrap();
+    let policies = "bsrr,new-state,fate,sieve,sieve-s,sieve-i,chronos";
+    let args = [
+        "compare",
+        "trio",
+        "--policies",
+        policies,
+        "--trials",
+        "3",
+        "--seeds",
+        "1",
+        "--faults",
+        "throw,delay",
+        "--confirm",
+        "1",
+        "--baselines",
+        "2",
+        "--json",
+    ];
+    let output = run(folder.path(), &args);
+    assert!([0, 1, 2].contains(&output.code), "{output:#?}");
+    let contest = output.json();
+    let campaigns = contest["campaigns"].as_array().unwrap();
+    assert_eq!(campaigns.len(), 7, "{contest:#}");
+    for campaign in campaigns {
+        assert_eq!(campaign["trials"], 3, "{campaign:#}");
+        assert!(campaign["fired"].as_u64() >= Some(1), "{campaign:#}");
+    }
+    let states = folder.path().join("store/latest/machines.json");
+    let states = std::fs::read_to_string(states).unwrap();
+    assert!(states.contains("\"moves\""), "{states}");
+}

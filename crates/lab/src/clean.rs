@@ -103,7 +103,7 @@ impl Campaign<'_> {
             from: None,
         };
         let tell = |text| self.note(text);
-        if let Some(ready) = snapshots.ready(self.setup, &spec, self.stop, &tell)? {
+        if let Some(ready) = snapshots.for_plan(self.setup, &spec, self.stop, &tell)? {
             ready.teach(baseline);
         }
         Ok(())

@@ -68,25 +68,6 @@ impl Snapshots {
         format!("up to {:.1} GB of {place}", self.budget as f64 / 1e9)
     }
 
-    /// The cluster that is ready and has not begun to work, if it can be frozen.
-    pub fn ready(
-        &self,
-        setup: &Setup,
-        spec: &TrialSpec<'_>,
-        stop: &AtomicBool,
-        tell: &dyn Fn(String),
-    ) -> Result<Option<Arc<Frozen>>, LabError> {
-        if !can_fork(setup, spec) {
-            return Ok(None);
-        }
-        let key = Key {
-            point: Point::Ready,
-            warp: spec.warp,
-            prefix: Vec::new(),
-        };
-        self.get(setup, spec, key, stop, tell)
-    }
-
     /// The snapshot nearest before the plan's next step. `None`: the trial has to start cold.
     /// `tell` hears of news.
     pub fn for_plan(

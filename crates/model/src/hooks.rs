@@ -81,30 +81,17 @@ pub struct ClassHooks<'a> {
 fn points_of(catalog: &SiteCatalog) -> BTreeMap<&str, Vec<(&Place, Hook)>> {
     let points = catalog.points();
     let mut out: BTreeMap<&str, Vec<(&Place, Hook)>> = BTreeMap::new();
-    let states = catalog.states.iter().map(|s| {
-        let point = points.number(PointId::State(s.id));
-        (
-            &s.place,
-            Hook::Point {
-                pc: s.place.pc,
-                point,
-            },
-        )
-    });
+    let at = |place: &Place, point| Hook::Point {
+        pc: place.pc,
+        point: points.number(point),
+    };
+    let states = (catalog.states.iter()).map(|s| (&s.place, at(&s.place, PointId::State(s.id))));
     let tasks = catalog.tasks.iter().map(|t| {
         let point = points.number(PointId::Task(t.id));
         (&t.place, Hook::Leave { point })
     });
-    let accesses = catalog.meta_accesses.iter().map(|a| {
-        let point = points.number(PointId::Access(a.id));
-        (
-            &a.place,
-            Hook::Point {
-                pc: a.place.pc,
-                point,
-            },
-        )
-    });
+    let accesses = catalog.meta_accesses.iter();
+    let accesses = accesses.map(|a| (&a.place, at(&a.place, PointId::Access(a.id))));
     let timeouts = catalog.timeouts.iter().filter_map(|t| {
         let peek = Peek {
             above: u8::try_from(t.above).ok()?,
