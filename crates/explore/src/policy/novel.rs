@@ -17,8 +17,9 @@
 //! With several jobs, plans that run side by side must not take the same hit: a plan takes the
 //! second new one while one plan is out, the third while two are, and so on. A trial that had fewer
 //! new ones than that tells how many are left, and counting goes round these. A policy has seen
-//! everything when three trials in a row that would have taken the first new one came to none. With `--sweep`, the delays of
-//! Sieve are then tried again: shorter ones, which clients survive, and timeouts far overstepped.
+//! everything when three trials in a row that would have taken the first new one came to none.
+//! With `--sweep`, the delays of Sieve are then tried again: shorter ones, which clients survive,
+//! and timeouts far overstepped.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
