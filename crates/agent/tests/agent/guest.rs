@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use temblor_model::board::record::RecordWhat;
 use temblor_model::board::spec::{StepSpec, TriggerKind};
+use temblor_model::board::view::Header;
 use temblor_model::board::{ARM_RECORD, ARM_SET};
 
 use crate::jdk;
@@ -58,7 +59,7 @@ fn bad_input_costs_one_line_and_the_target_runs_on() {
         let hooks = trial.folder.path().join("hooks").display().to_string();
         let old = trial.folder.path().join("old");
         let mut bytes = std::fs::read(&board).unwrap();
-        bytes[128] = 99; // the version
+        bytes[std::mem::offset_of!(Header, version)] = 99;
         std::fs::write(&old, bytes).unwrap();
         let old = old.display();
         let cases = [
