@@ -85,9 +85,10 @@ impl Campaign<'_> {
         Ok(Clean { baseline, unwarped })
     }
 
-    /// Plans are made for what forks reach, too. The snapshot is kept for the search.
+    /// Where all trials go on from a ready cluster, plans are made for what its forks reach. The
+    /// snapshot is kept for the search. Trials that start their own cluster elect their own leader.
     fn learn_from_fork(&self, baseline: &mut Baseline) -> Result<(), LabError> {
-        let Some(snapshots) = &self.snapshots else {
+        let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.spec.working) else {
             return Ok(());
         };
         let plan = Plan::clean();
