@@ -18,12 +18,6 @@ fn board_of(spec: &BoardSpec) -> Board {
 fn step(trigger: TriggerKind) -> StepSpec {
     StepSpec {
         trigger,
-        site: ANY_SITE,
-        node: 0,
-        stack: 0,
-        nth: 1,
-        rate: 0.0,
-        fault: 0,
         ..StepSpec::default()
     }
 }
