@@ -169,6 +169,12 @@ impl BoardFile {
         told
     }
 
+    /// Some process had no room to count all that it came by.
+    pub fn lost_visits(&self) -> bool {
+        let is_full = |s| table::visits(self.board.visits(s)).count() == table::VISITS as usize;
+        self.board.header().counts != 0 && (0..self.slots_used()).any(is_full)
+    }
+
     fn slots_used(&self) -> u32 {
         let h = self.board.header();
         h.next_slot.load(Ordering::Acquire).min(h.slot_count)

@@ -539,6 +539,10 @@ impl<'a> Running<'a> {
         for what in self.board.visited() {
             self.emit(what);
         }
+        if self.board.lost_visits() {
+            let text = "the table of visits is full: what came later is not counted";
+            self.notice("agent", text.into());
+        }
         let dropped = self.board.dropped();
         if dropped > 0 {
             let text = format!("{dropped} recorded hits found the event ring full and are lost");
