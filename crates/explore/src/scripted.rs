@@ -66,7 +66,7 @@ pub fn history(script: &str) -> History {
             })
             .collect(),
         warp: 1.0,
-        single_roles: vec!["leader".into()],
+        single_roles: vec!["leader".into(), "LEADING".into()],
         events: Vec::new(),
     };
     for line in script
@@ -164,6 +164,10 @@ fn what(history: &mut History, text: &str) -> Option<What> {
             ok: tail.starts_with("ok"),
             role: tail.strip_prefix("ok ").map(String::from),
             answer: tail.into(),
+        },
+        "becomes" => What::Becomes {
+            node: node(),
+            role: tail.into(),
         },
         "hit" => {
             let (site, stack) = tail.split_once(' ')?;

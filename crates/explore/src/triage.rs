@@ -88,7 +88,7 @@ fn essence(symptom: &Symptom) -> (&'static str, String) {
         ("death", summary.into())
     } else if matches!(symptom.checker.as_str(), "consistency" | "guarantees") {
         ("broken", summary.into())
-    } else if summary.starts_with("two nodes say at once") {
+    } else if summary.starts_with("two nodes say ") {
         ("rivals", summary.into())
     } else if symptom.checker == "latency" {
         ("slow", String::new())

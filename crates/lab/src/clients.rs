@@ -8,11 +8,13 @@ use crate::LabError;
 use crate::running::{ClientRun, Running};
 
 impl Running<'_> {
-    /// The longest an operation has been open by now, real time.
-    pub fn longest_open_op(&self) -> Duration {
+    /// The longest a client has waited for an answer by now, over as many operations as it tried
+    /// meanwhile; real time.
+    pub fn longest_wait(&self) -> Duration {
         let now = self.now_us();
-        let running = self.clients.iter().filter(|c| c.process.is_some());
-        let began = running.flat_map(|c| &c.open).map(|(_, at_us)| *at_us).min();
+        let at_work = |c: &&ClientRun| c.process.is_some() && !c.done;
+        let waiting = self.clients.iter().filter(at_work);
+        let began = waiting.filter_map(|c| c.unanswered_us).min();
         Duration::from_micros(began.map_or(0, |at| now.saturating_sub(at)))
     }
 

@@ -258,7 +258,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn kill_node(&mut self, i: usize) -> Result<(), LabError> {
+    pub(crate) fn kill_node(&mut self, i: usize) -> Result<(), LabError> {
         let Some(process) = self.nodes[i].process else {
             return Ok(());
         };

@@ -75,6 +75,8 @@ pub struct ClientRun {
     ops: OpTail,
     /// Operations begun and not ended: id and when.
     pub(crate) open: Vec<(u64, u64)>,
+    /// When it began the first operation since its last answer.
+    pub(crate) unanswered_us: Option<u64>,
 }
 
 impl ClientRun {
@@ -158,6 +160,7 @@ impl<'a> Running<'a> {
                 started: false,
                 done: false,
                 open: Vec::new(),
+                unanswered_us: None,
             });
         }
         (running.nodes, running.clients) = (nodes, clients);
@@ -472,12 +475,20 @@ impl<'a> Running<'a> {
         match line {
             ClientLine::Op(op) => {
                 let at_us = self.clock.us_of_virtual_ms(op.t).min(self.now_us());
-                let open = &mut self.clients[i].open;
+                let client = &mut self.clients[i];
                 match op.ev {
                     // A watch is asked for and may never be told: nobody waits for it.
                     OpEvent::Invoke if op.reg == Some(Reg::Watch) => {}
-                    OpEvent::Invoke => open.push((op.id, at_us)),
-                    _ => open.retain(|(id, _)| *id != op.id),
+                    OpEvent::Invoke => {
+                        client.open.push((op.id, at_us));
+                        client.unanswered_us.get_or_insert(at_us);
+                    }
+                    ev => {
+                        client.open.retain(|(id, _)| *id != op.id);
+                        if ev != OpEvent::Timeout {
+                            client.unanswered_us = client.open.iter().map(|o| o.1).min();
+                        }
+                    }
                 }
                 self.emit_at(at_us, What::Op(op));
             }
@@ -512,6 +523,12 @@ impl<'a> Running<'a> {
                     continue;
                 }
                 let node = self.nodes[i].name.clone();
+                let role = self.setup.target.log_role.as_ref();
+                let role = role.and_then(|role| role.captures(&line.message)?.name("role"));
+                if let Some(role) = role.map(|role| role.as_str().to_string()) {
+                    let node = node.clone();
+                    self.emit_at(at_us, What::Becomes { node, role });
+                }
                 let what = What::Log {
                     node,
                     level: line.level,

@@ -530,6 +530,7 @@ fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabEr
         if began.elapsed() >= late {
             start_late_nodes(running)?;
         }
+        restart_late_nodes(running)?;
         if began.elapsed() > spec.limits.workload {
             running.emit(What::Deadline {
                 limit_ms: spec.limits.workload.as_millis() as u64,
@@ -542,7 +543,7 @@ fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabEr
         running.probe_ready()?;
         running.start_clients()?;
         running.watch_health()?;
-        if dumps < DUMPS && running.longest_open_op() > next_dump {
+        if dumps < DUMPS && running.longest_wait() > next_dump {
             running.ask_health()?;
             running.dump_threads()?;
             dumps += 1;
@@ -567,6 +568,26 @@ fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabEr
 fn start_late_nodes(running: &mut Running<'_>) -> Result<(), LabError> {
     for i in 0..running.nodes.len() {
         if running.nodes[i].is_yet_to_come() {
+            running.start_node(i)?;
+        }
+    }
+    Ok(())
+}
+
+/// Nodes that came late and have served for a while are killed and come again, once, where the
+/// workload has it so.
+fn restart_late_nodes(running: &mut Running<'_>) -> Result<(), LabError> {
+    let Some(again_ms) = running.setup.target.again_ms else {
+        return Ok(());
+    };
+    let again = running.clock.real(again_ms);
+    for i in 0..running.nodes.len() {
+        let node = &running.nodes[i];
+        // Who serves was asked for the last time when it said so.
+        let served = node.asked_ready.filter(|_| node.ready);
+        let is_due = served.is_some_and(|at| at.elapsed() >= again);
+        if node.facts.late && node.incarnation == 1 && is_due {
+            running.kill_node(i)?;
             running.start_node(i)?;
         }
     }

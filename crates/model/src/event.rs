@@ -143,6 +143,11 @@ pub enum What {
         role: Option<String>,
         answer: String,
     },
+    /// What a node takes itself for, by its log: `LEADING`.
+    Becomes {
+        node: String,
+        role: String,
+    },
     /// The workload did not end in time.
     Deadline {
         limit_ms: u64,

@@ -130,6 +130,12 @@ pub struct StopConfig {
 pub struct LogConfig {
     /// With groups `level` and `message`, and perhaps `thread` and `logger`.
     pub line: Spanned<String>,
+    /// With a group `role`, in messages: what the node takes itself for, before it says so to
+    /// others and after.
+    pub role: Option<Spanned<String>>,
+    /// Those of these roles that at most one node may have at a time.
+    #[serde(default)]
+    pub single: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -188,6 +194,9 @@ pub struct KindConfig {
     /// Virtual milliseconds.
     #[serde(default)]
     pub late_ms: u64,
+    /// So long after they began to serve, late nodes are killed and started again. Virtual
+    /// milliseconds.
+    pub again_ms: Option<u64>,
     /// Nodes that the others are not told of: members once the workload makes them so.
     pub joining: Option<Spanned<Vec<String>>>,
 }

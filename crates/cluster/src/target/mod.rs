@@ -70,6 +70,8 @@ pub struct Target {
     /// Roles that at most one node may have at a time.
     pub single_roles: Vec<String>,
     pub log_line: Regex,
+    /// With a group `role`, in the messages of logs.
+    pub log_role: Option<Regex>,
     pub workload: Program,
     /// Clients wait for the file [`FINALE`] in their folder and look at what is left then.
     pub finale: bool,
@@ -79,6 +81,8 @@ pub struct Target {
     pub warms: bool,
     /// When late nodes start, virtual milliseconds after the workload began.
     pub late_ms: u64,
+    /// When they are killed and started again, virtual milliseconds after they began to serve.
+    pub again_ms: Option<u64>,
     pub stop: Option<Stop>,
     /// The largest warp factor worth trying.
     pub warp_max: f64,

@@ -140,8 +140,9 @@ impl<'a> RunConfig<'a> {
             data: self.data()?,
             ready,
             health,
-            single_roles: health_config.single.clone(),
+            single_roles: [&health_config.single[..], &self.log.single].concat(),
             log_line,
+            log_role: self.role(&self.log.role)?,
             workload: Program {
                 classpath,
                 main: self.workload.main.clone(),
@@ -155,6 +156,7 @@ impl<'a> RunConfig<'a> {
             gate: self.workload.gate,
             warms: self.workload.gate && self.workload.warms,
             late_ms: kind.late_ms,
+            again_ms: kind.again_ms,
             stop: stop.map(|stop| Stop {
                 order: stop.order.clone(),
                 within_ms: *stop.within_ms.get_ref(),
@@ -336,18 +338,19 @@ impl<'a> RunConfig<'a> {
             }
             given => given.as_ref().map_or(default_ms, |given| *given.get_ref()),
         };
-        let role = match &probe.role {
-            None => None,
-            Some(text) => Some(self.pattern(text, &["role"])?),
-        };
         Ok(Check {
             port: *port,
             send: probe.send.clone(),
             expect: regex_at(self.source, &probe.expect)?,
             whole: probe.whole,
             within_ms,
-            role,
+            role: self.role(&probe.role)?,
         })
+    }
+
+    fn role(&self, pattern: &Option<Spanned<String>>) -> Result<Option<regex::Regex>> {
+        let pattern = pattern.as_ref();
+        pattern.map(|p| self.pattern(p, &["role"])).transpose()
     }
 
     fn log_line(&self) -> Result<regex::Regex> {

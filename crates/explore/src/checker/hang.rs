@@ -9,7 +9,7 @@
 //!   is not, once users notice: the slow call holds a lock it should not hold (Legolas fig. 1,
 //!   Sieve fig. 1). Clients of *other* nodes that wait or time out meanwhile are enough. The
 //!   faulted node's own clients may wait for the slow call itself, so for them it takes longer: as
-//!   long as users would call it an outage. One dump taken during the delay is enough for it.
+//!   long as users would call it an outage, over as many operations as they try. One dump taken during the delay is enough for it.
 //! - A thread that waits for no lock, but for something that nobody does (a queue, a latch, a
 //!   thread's end), fails nothing: most threads of a healthy node wait like that. Where an
 //!   operation is stuck, those are told that stood at the same place in all dumps of its node (two
@@ -251,16 +251,39 @@ impl Trial<'_> {
 
     /// A client waits too long, or gave up, while the delay runs.
     fn is_hurt(&self, span: &Span<'_>, dump: &Dump<'_>, delay: &Injected) -> bool {
+        if span.node == dump.node {
+            let waited_us = self.unanswered_us(span.client, dump, delay);
+            return waited_us as f64 * self.effects.warp / 1e6 >= OUTAGE_S;
+        }
         let since_us = span.began_us.max(delay.at_us);
         let waited_us = dump.at_us.saturating_sub(since_us);
-        let own = span.node == dump.node;
-        let outage = waited_us as f64 * self.effects.warp / 1e6 >= OUTAGE_S;
-        let waits =
-            span.pending_at(dump.at_us) && waited_us > self.effects.patience_us && (!own || outage);
+        let waits = span.pending_at(dump.at_us) && waited_us > self.effects.patience_us;
         let gave_up = span.end.as_ref().is_some_and(|end| {
             end.ev == OpEvent::Timeout && (delay.at_us..=delay.until_us).contains(&end.at_us)
         });
-        waits || gave_up && !own
+        waits || gave_up
+    }
+
+    /// How long a client has got no answer: over as many operations as it tried meanwhile, and
+    /// what it waited between them.
+    fn unanswered_us(&self, client: &str, dump: &Dump<'_>, delay: &Injected) -> u64 {
+        let (mut since_us, mut to_us) = (None, 0);
+        for span in self.spans.iter().filter(|s| s.client == client) {
+            to_us = span.began_us.min(dump.at_us);
+            if span.began_us > dump.at_us {
+                break;
+            }
+            match &span.end {
+                Some(end) if end.at_us <= dump.at_us && end.ev != OpEvent::Timeout => {
+                    since_us = None;
+                }
+                end => {
+                    since_us.get_or_insert(span.began_us.max(delay.at_us));
+                    to_us = end.as_ref().map_or(dump.at_us, |e| e.at_us.min(dump.at_us));
+                }
+            }
+        }
+        since_us.map_or(0, |since_us| to_us.saturating_sub(since_us))
     }
 }
 
@@ -402,6 +425,17 @@ mod tests {
         let dump = " 30000 dump n1 blocked-17.txt\n";
         check(
             &format!("{DELAY}{gave_up}{dump} 90000 stage stop"),
+            &["pass"],
+        );
+        // Again and again, without an answer.
+        let again = " 7000 op c1 put 2 invoke\n 13000 op c1 put 2 timeout\n";
+        check(
+            &format!("{DELAY}{gave_up}{again}{dump} 90000 stage stop"),
+            &[JAM],
+        );
+        let answered = again.replace("timeout", "fail: refused");
+        check(
+            &format!("{DELAY}{gave_up}{answered}{dump} 90000 stage stop"),
             &["pass"],
         );
     }

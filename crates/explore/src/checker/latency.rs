@@ -1,6 +1,11 @@
-//! `latency`: operations that stay slow after every fault is over.
+//! `latency`: operations that stay slow after every fault is over, nodes that join late.
 //!
-//! Judged are successful operations that began long (30 virtual seconds) after the last excuse;
+//! A node that the others wait for when the cluster forms fails when it is ready more than 8
+//! virtual seconds (and a real half) after the last of the others, and after the fault: from when
+//! it fired, or for what takes its time, from the grace after its end. Others started with it, so
+//! what the machine makes slow does not count (Legolas §5.3: what nodes see is compared).
+//!
+//! Of operations, judged are successful operations that began long (30 virtual seconds) after the last excuse;
 //! failures and time-outs are for `client` to judge. An operation is *slow* when it takes longer
 //! than ten times what 95 of 100 of its kind (phase and operation) take in clean runs, three times
 //! the longest of them, and a real second, all three. Where the trial's clock runs slower than the
@@ -14,10 +19,11 @@
 use std::collections::BTreeMap;
 
 use temblor_model::bug::{Judgement, Symptom};
+use temblor_model::event::Stage;
 use temblor_model::history::{self, Baseline, History};
 
 use super::{Checker, conclude, observe};
-use crate::effects::{Effects, awaited};
+use crate::effects::{Effects, Life, awaited, stage_us};
 use crate::ops::Span;
 
 /// Slow operations that are no accident.
@@ -30,6 +36,11 @@ const TIMES_P95: u64 = 10;
 const TIMES_MAX: u64 = 3;
 /// Nothing shorter is called slow: a loaded machine stops for a while. Real microseconds.
 const LEAST_SLOW_US: u64 = 1_000_000;
+/// A node that joins so long after the others is late: users call it an outage. Virtual
+/// microseconds.
+const LATE_VIRTUAL_US: f64 = 8e6;
+/// Nodes of a loaded machine come apart by less. Real microseconds.
+const LEAST_LATE_US: u64 = 500_000;
 /// Slow operations told in full.
 const DETAILS: usize = 4;
 
@@ -56,7 +67,7 @@ impl Checker for Latency {
                 kinds.entry(kind).or_default().push(span);
             }
         }
-        let (mut lasting, mut passing) = (Vec::new(), Vec::new());
+        let (mut lasting, mut passing) = (late_nodes(history, &effects), Vec::new());
         for ((phase, op, _), spans) in kinds {
             let is_kind = |l: &&history::Latency| l.phase == phase && l.op == op;
             let learned = baseline.latency.iter().find(is_kind);
@@ -77,6 +88,39 @@ impl Checker for Latency {
         }
         conclude(self.name(), lasting, &[])
     }
+}
+
+/// Nodes that were ready long after all others when the cluster formed.
+fn late_nodes(history: &History, effects: &Effects) -> Vec<Symptom> {
+    let workload_us = stage_us(history, Stage::Workload).unwrap_or(0);
+    let started = |l: &&Life| l.ordinal == 0 && l.started_us < workload_us;
+    let firsts: Vec<&Life> = effects.lives.iter().filter(started).collect();
+    let late = firsts.iter().filter_map(|life| {
+        let others = firsts.iter().filter(|other| other.node != life.node);
+        let readies: Option<Vec<u64>> = others.map(|other| other.ready_us).collect();
+        let others_us = readies?.into_iter().max()?;
+        let ready_us = life.ready_us?;
+        let before = effects.injected.iter().filter(|i| i.at_us < ready_us);
+        let over = before.map(|i| match i.until_us > i.at_us {
+            true => i.until_us + effects.grace_us,
+            false => i.at_us,
+        });
+        let since_us = others_us.max(over.max()?);
+        let late_us = ready_us.saturating_sub(since_us);
+        let bearable_us = ((LATE_VIRTUAL_US / effects.warp) as u64).max(LEAST_LATE_US);
+        let node = &life.node;
+        (late_us > bearable_us).then(|| Symptom {
+            checker: "latency".into(),
+            summary: format!("{} joins late, when all others serve", effects.role(node)),
+            detail: vec![format!(
+                "{node} was ready {} (virtual) after the others, {} after the fault",
+                effects.virtual_s(ready_us - others_us),
+                effects.virtual_s(late_us)
+            )],
+            at_us: ready_us,
+        })
+    });
+    late.collect()
 }
 
 /// Whether an operation began when nothing was left to settle.
@@ -235,5 +279,25 @@ mod tests {
         };
         assert_eq!(said(&Latency.judge(&history, Some(&faster))), ["pass"]);
         assert_eq!(said(&Latency.judge(&history, None)), ["pass"]);
+    }
+
+    #[test]
+    fn a_node_that_joins_long_after_the_others_fails() {
+        let form = |fault: &str, last: u64| {
+            format!(
+                "0 start n1\n 0 start n2\n 0 start n3\n 500 fired n3 t {fault}\n 900 ready n1\n\
+                 1000 ready n2\n {last} ready n3\n {last} stage workload\n 90000 stage stop"
+            )
+        };
+        let late = "the faulted node joins late, when all others serve";
+        let throw = "throw java.io.IOException";
+        check(&form(throw, 9_100), &[late]);
+        check(&form(throw, 8_900), &["pass"]);
+        // The delay's end, and the grace of 5 s.
+        check(&form("delay 10000", 23_400), &["pass"]);
+        check(&form("delay 10000", 23_600), &[late]);
+        // All are late: nothing to compare with.
+        let all = form(throw, 9_100).replace("1000 ready n2", "9000 ready n2");
+        check(&all, &["pass"]);
     }
 }

@@ -135,13 +135,14 @@ impl Trial<'_> {
         let mut spans = awaited(self.history);
         spans.retain(|span| in_finale(span, finale_us));
         let mut last: BTreeMap<(&str, &str), &Span<'_>> = BTreeMap::new();
-        for span in &spans {
+        // One that has only begun says nothing: the one before counts.
+        for span in spans.iter().filter(|s| s.end.is_some() || self.is_stuck(s)) {
             last.insert((span.client, span.op), span);
         }
         let mut failing: BTreeMap<String, Vec<&Span<'_>>> = BTreeMap::new();
         for span in last.into_values() {
             let how = match span.end {
-                None if self.is_stuck(span) => "never ended",
+                None => "never ended",
                 Some(_) if span.failed() => "fails",
                 _ => continue,
             };
@@ -293,6 +294,12 @@ mod tests {
         check(
             &format!("{HEALED}{}{at_last}", ops("c1", "fail")),
             &["pass"],
+        );
+        // Tried once more just before the end.
+        let again = "39999 op c1 get@finale 9 invoke\n";
+        check(
+            &format!("{HEALED}{}{again}", ops("c1", "fail: refused")),
+            &[said],
         );
         // The phase of the workload is none of this.
         let before = scripted::ops("c1", "get", 9_000, 10, "fail");

@@ -4,6 +4,8 @@ import org.apache.zookeeper.ZooKeeper;
 
 /** Owns what happens when all is quiet: the client's node shows its whole tree once more. */
 final class Finale {
+    private static final int TRIES = 5;
+
     private final Session session;
     private final Journal journal;
     private final Store store;
@@ -17,7 +19,7 @@ final class Finale {
     void run() {
         journal.phase("finale");
         boolean compared = false;
-        while (!compared && !journal.givenUp()) {
+        for (int i = 0; i < TRIES && !compared && !journal.givenUp(); i++) {
             compared = sync() && tree();
         }
         for (String key : store.ledger.acknowledgedKeys()) {

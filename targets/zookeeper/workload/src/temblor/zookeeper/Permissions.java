@@ -3,11 +3,13 @@ package temblor.zookeeper;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException.Code;
 import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooDefs.Perms;
 import org.apache.zookeeper.ZooKeeper;
 import org.apache.zookeeper.data.ACL;
+import org.apache.zookeeper.data.Id;
 import org.apache.zookeeper.data.Stat;
 
 /** Owns the phase on access rights: closed to everyone, then open to who has the password. */
@@ -26,6 +28,46 @@ final class Permissions {
         this.settings = settings;
         this.journal = journal;
         this.store = store;
+    }
+
+    /**
+     * Nodes that all may use, each with an access list that no other node has; every other one is
+     * deleted again. So many after all clients have come, and before that, since one may be late.
+     */
+    void create(int count, int most, long pauseMs) {
+        journal.phase("guarded");
+        store.mark("mark", Store.key(settings.index, "come"), CreateMode.PERSISTENT);
+        int left = count;
+        for (int i = 0; i < most && left > 0 && !journal.givenUp(); i++) {
+            left -= allCame() ? 1 : 0;
+            create("guarded" + i, "10.1." + settings.index + "." + i);
+            String brief = "brief" + i;
+            if (create(brief, "10.2." + settings.index + "." + i)) {
+                store.delete(Store.key(settings.index, brief));
+            }
+            Session.pause(pauseMs);
+        }
+    }
+
+    private boolean create(String name, String address) {
+        ACL nobody = new ACL(Perms.READ, new Id("ip", address));
+        return store.create(Store.key(settings.index, name), 0,
+                Arrays.asList(new ACL(Perms.ALL, Ids.ANYONE_ID_UNSAFE), nobody));
+    }
+
+    private boolean allCame() {
+        try {
+            ZooKeeper zooKeeper = store.session.ready();
+            int come = 0;
+            while (come < settings.clients
+                    && Store.exists(zooKeeper, Store.key(come + 1, "come"))) {
+                come++;
+            }
+            return come == settings.clients;
+        } catch (Exception e) {
+            store.session.met(e);
+            return false;
+        }
     }
 
     /** Each step builds on the rights that the one before has set for certain. */

@@ -7,6 +7,7 @@ import org.apache.zookeeper.KeeperException.Code;
 import org.apache.zookeeper.Watcher;
 import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooKeeper;
+import org.apache.zookeeper.data.ACL;
 import org.apache.zookeeper.data.Stat;
 
 /** Owns the operations on single nodes of the tree: each done, judged by the ledger, reported. */
@@ -71,11 +72,15 @@ final class Store {
         }
     }
 
-    /** Once more with the same value when the outcome is unknown: that cannot do harm. */
     boolean create(String key, int length) {
+        return create(key, length, Ids.OPEN_ACL_UNSAFE);
+    }
+
+    /** Once more with the same value when the outcome is unknown: that cannot do harm. */
+    boolean create(String key, int length, List<ACL> acl) {
         String value = ledger.nextValue();
         for (int i = 1; i <= CREATE_TRIES; i++) {
-            if (create(key, value, length)) {
+            if (create(key, value, length, acl)) {
                 return true;
             }
             if (!ledger.isMaybe(key, value)) {
@@ -85,14 +90,13 @@ final class Store {
         return false;
     }
 
-    private boolean create(String key, String value, int length) {
+    private boolean create(String key, String value, int length, List<ACL> acl) {
         ZooKeeper zooKeeper = session.ready();
         Operation operation = journal.invoke(session, "create", Reg.CREATE, key, value);
         Stat stat = new Stat();
         try {
             byte[] data = Values.encode(value, length);
-            NewerClient.create(zooKeeper, key, data, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT,
-                    stat);
+            NewerClient.create(zooKeeper, key, data, acl, CreateMode.PERSISTENT, stat);
         } catch (Exception e) {
             session.met(e);
             if (Failure.is(e, Code.NODEEXISTS) && ledger.isMaybe(key, value)) {

@@ -12,7 +12,9 @@ public final class Workload {
     private static final int READS = 40;
     private static final int SNAPSHOT_WRITES = 150;
     private static final int LATER = 20;
-    private static final long LATER_PAUSE_MS = 5_000;
+    private static final int GUARDED = 8;
+    private static final int GUARDED_MOST = 60;
+    private static final long GUARDED_PAUSE_MS = 1_500;
     private static final File FINALE = new File("finale");
     private static final long FINALE_POLL_MS = 50;
     private static final long FINALE_WAIT_MS = 600_000;
@@ -58,8 +60,10 @@ public final class Workload {
         } else {
             entries.mix("mix", big ? SNAPSHOT_WRITES : WRITES, READS);
         }
-        if (workload.equals("late")) {
-            Session.pause(settings.number("pause-ms", LATER_PAUSE_MS));
+        if (workload.equals("late") || workload.equals("rejoin")) {
+            Permissions permissions = new Permissions(settings, journal, store);
+            permissions.create(GUARDED, GUARDED_MOST,
+                    settings.number("pause-ms", GUARDED_PAUSE_MS));
             entries.mix("later", LATER, LATER);
         }
         entries.check();
