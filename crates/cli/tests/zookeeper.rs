@@ -1,8 +1,12 @@
 //! Real ZooKeeper under test, in the program as its users run it: clean runs pass, and a fault fires
 //! with evidence. `./test` fetches its jars.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::{Command, Output};
+
+use temblor_model::event::What;
+use temblor_report::Store;
 
 const TARGET: &str = "zookeeper@3.6.2";
 
@@ -36,10 +40,26 @@ fn summary(output: &Output) -> serde_json::Value {
     serde_json::from_str(last).unwrap_or_else(|e| panic!("{e}: {output:#?}"))
 }
 
+/// How often each node was started in a trial; each said in its log what it took itself for.
+fn starts(run: &Run, trial: u64) -> BTreeMap<String, usize> {
+    let store = Store::open(&run.latest()).unwrap();
+    let mut starts = BTreeMap::new();
+    let mut told = BTreeSet::new();
+    for event in store.events(trial).unwrap().values {
+        match event.what {
+            What::NodeStarted { node, .. } => *starts.entry(node).or_default() += 1,
+            What::Becomes { node, .. } => drop(told.insert(node)),
+            _ => {}
+        }
+    }
+    assert!(starts.keys().eq(&told), "{starts:?} {told:?}");
+    starts
+}
+
 /// One after another in one test: each takes both cores.
 #[test]
 fn clean_runs_pass_and_a_fault_is_injected_with_evidence() {
-    for workload in ["legolas", "sieve"] {
+    for workload in ["legolas", "sieve", "rejoin", "restart"] {
         let run = Run::new();
         let clean = [
             "run",
@@ -65,6 +85,9 @@ fn clean_runs_pass_and_a_fault_is_injected_with_evidence() {
         assert_eq!(summary(&output)["trials"], 1, "{workload}: {output:#?}");
         let junit = std::fs::read_to_string(run.latest().join("junit.xml")).unwrap();
         assert!(junit.contains("failures=\"0\""), "{junit}");
+        let restarts = starts(&run, 3).into_values().filter(|n| *n == 2).count();
+        let expected = usize::from(matches!(workload, "rejoin" | "restart"));
+        assert_eq!(restarts, expected, "{workload}: nodes started twice");
     }
     let run = Run::new();
     let faulty = [

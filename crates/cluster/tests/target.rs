@@ -249,6 +249,18 @@ fn mistakes_in_facts_are_named_with_their_place() {
         32,
         "`log.line`: the group `(?<level>...)` is missing",
     );
+    check(
+        "[workload]",
+        "role = 'now (LEADING)'\n[workload]",
+        33,
+        "`log.role`: the group `(?<role>...)` is missing",
+    );
+    check(
+        "[warp]",
+        "[workload.kinds.restart]\nagain = [\"n2\", \"laeder\"]\n[warp]",
+        38,
+        "`workload.kinds.restart.again`: `laeder` is no node, and no role in `health.single`",
+    );
     check("within_ms = 20000", "within_ms = 0", 30, "within 0 ms");
     check(
         "clients = 4",

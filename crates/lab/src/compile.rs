@@ -450,7 +450,7 @@ impl Compiler<'_> {
 pub fn faults_of(site: &Site, any: &AnyFaults) -> Vec<Fault> {
     let mut out = Vec::new();
     if any.throw {
-        out.extend(site.exceptions.iter().map(|e| Fault::Throw {
+        out.extend(site.throwable().map(|e| Fault::Throw {
             exception: e.clone(),
         }));
     }

@@ -1,7 +1,7 @@
 //! From a finished trial to its outcome.
 
 use temblor_explore::checker::{self, Checker};
-use temblor_model::bug::{FiredFault, Outcome, Verdict};
+use temblor_model::bug::{FiredFault, Outcome};
 use temblor_model::catalog::SiteCatalog;
 use temblor_model::event::What;
 use temblor_model::history::{Baseline, History};
@@ -17,12 +17,8 @@ pub fn outcome(
     catalog: &SiteCatalog,
     checkers: &[Box<dyn Checker>],
 ) -> Outcome {
-    let judgements = checker::judge_all(&finished.history, Some(baseline), checkers);
-    let verdict = judgements
-        .iter()
-        .map(|j| j.verdict)
-        .max()
-        .unwrap_or(Verdict::Unknown);
+    let judgements = checker::judge_fault(&finished.history, Some(baseline), catalog, checkers);
+    let verdict = checker::verdict(&judgements);
     Outcome {
         format: Outcome::FORMAT,
         trial,

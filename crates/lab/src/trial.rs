@@ -526,11 +526,15 @@ fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabEr
     let mut next_dump = patience;
     let mut next_look = Duration::ZERO;
     let late = running.clock.real(running.setup.target.late_ms);
+    let again = running.clock.real(running.setup.target.again_ms);
+    let mut restarts = !running.setup.target.again.is_empty();
     while !running.clients_done() {
         if began.elapsed() >= late {
             start_late_nodes(running)?;
         }
-        restart_late_nodes(running)?;
+        if restarts && began.elapsed() >= again {
+            restarts = !restart_nodes(running, again)?;
+        }
         if began.elapsed() > spec.limits.workload {
             running.emit(What::Deadline {
                 limit_ms: spec.limits.workload.as_millis() as u64,
@@ -574,22 +578,26 @@ fn start_late_nodes(running: &mut Running<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Nodes that came late and have served for a while are killed and come again, once, where the
-/// workload has it so.
-fn restart_late_nodes(running: &mut Running<'_>) -> Result<(), LabError> {
-    let Some(again_ms) = running.setup.target.again_ms else {
-        return Ok(());
+/// Nodes that the workload kills and starts again, once they have served for so long. True when
+/// that is done.
+fn restart_nodes(running: &mut Running<'_>, served: Duration) -> Result<bool, LabError> {
+    let is_meant = |i: &usize| {
+        let meant = &running.setup.target.again;
+        let role = running.role_of(*i);
+        meant.contains(&running.nodes[*i].name) || meant.iter().any(|m| role == Some(m))
     };
-    let again = running.clock.real(again_ms);
-    for i in 0..running.nodes.len() {
-        let node = &running.nodes[i];
-        // Who serves was asked for the last time when it said so.
-        let served = node.asked_ready.filter(|_| node.ready);
-        let is_due = served.is_some_and(|at| at.elapsed() >= again);
-        if node.facts.late && node.incarnation == 1 && is_due {
-            running.kill_node(i)?;
-            running.start_node(i)?;
-        }
+    let meant: Vec<usize> = (0..running.nodes.len()).filter(is_meant).collect();
+    // Who is ready was asked for the last time when it said so; a fork has not asked at all.
+    let is_due = |i: &usize| {
+        let node = &running.nodes[*i];
+        node.ready && node.asked_ready.is_none_or(|at| at.elapsed() >= served)
+    };
+    if meant.is_empty() || !meant.iter().all(is_due) {
+        return Ok(false);
     }
-    Ok(())
+    for i in meant {
+        running.kill_node(i)?;
+        running.start_node(i)?;
+    }
+    Ok(true)
 }

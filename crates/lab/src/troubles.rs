@@ -33,18 +33,9 @@ pub(crate) fn troubles(finished: &Finished, outcome: &Outcome, logs: &Path) -> V
     if !events.iter().any(|e| matches!(e.what, What::Hit { .. })) {
         out.push(no_hits(events));
     }
-    // A workload may restart a node: its clients notice.
-    let restarted: BTreeSet<&String> = events
-        .iter()
-        .filter_map(|e| match &e.what {
-            What::NodeExited { node, injected, .. } if *injected => Some(node),
-            _ => None,
-        })
-        .collect();
-    let is_of_restarted = |client: &String| {
-        let mut clients = finished.history.clients.iter();
-        clients.any(|c| c.client == *client && restarted.contains(&c.node))
-    };
+    // Where the workload restarts a node, clients may notice.
+    let restarts = |w: &What| matches!(w, What::NodeExited { injected: true, .. });
+    let restarted = events.iter().any(|e| restarts(&e.what));
     for event in events {
         match &event.what {
             What::NodeExited {
@@ -57,7 +48,7 @@ pub(crate) fn troubles(finished: &Finished, outcome: &Outcome, logs: &Path) -> V
                 let how = how(*code, *signal);
                 out.push(format!("{node} ended by itself {how}{last}"));
             }
-            What::OpsDone(done) if done.wrong == 0 && is_of_restarted(&done.client) => {}
+            What::OpsDone(done) if done.wrong == 0 && restarted => {}
             What::OpsDone(done) if done.fail + done.timeout + done.wrong > 0 => out.push(format!(
                 "client {}: {} failed, {} timed out, {} wrong",
                 done.client, done.fail, done.timeout, done.wrong

@@ -106,6 +106,17 @@ impl Site {
         });
         maker == Some(false)
     }
+
+    /// The exceptions worth injecting. One of the target's own that a body throws by hand, where
+    /// no I/O is done, speaks of the target's state: thrown in another state it only misleads.
+    pub fn throwable(&self) -> impl Iterator<Item = &String> {
+        self.exceptions.iter().filter(|exception| {
+            let own = !exception.starts_with("java.") && !exception.starts_with("javax.");
+            let mut origins = self.origins.iter().filter(|o| o.exception == **exception);
+            let thrown = !self.origins.is_empty() && origins.all(|o| o.how == Raise::Thrown);
+            !(own && thrown && self.io.is_none())
+        })
+    }
 }
 
 /// Where an exception of a site comes from.
@@ -131,6 +142,33 @@ pub enum Raise {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exceptions_about_the_targets_own_state_are_not_injected() {
+        let site = |exception: &str, how: Raise, io: Option<Io>| Site {
+            exceptions: vec![exception.into()],
+            origins: vec![Origin {
+                exception: exception.into(),
+                how,
+                place: "x.Sessions.touch:3".into(),
+            }],
+            io,
+            ..Site::default()
+        };
+        let io = Io {
+            medium: Medium::Network,
+            direction: Direction::Write,
+        };
+        let own = "x.NoSessionException";
+        for (site, expected) in [
+            (site(own, Raise::Thrown, None), 0),
+            (site(own, Raise::Declared, None), 1),
+            (site(own, Raise::Thrown, Some(io)), 1),
+            (site("java.io.IOException", Raise::Thrown, None), 1),
+        ] {
+            assert_eq!(site.throwable().count(), expected, "{site:?}");
+        }
+    }
 
     #[test]
     fn the_nearest_maker_on_the_stack_says_what_a_stream_is() {

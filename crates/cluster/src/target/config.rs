@@ -194,9 +194,11 @@ pub struct KindConfig {
     /// Virtual milliseconds.
     #[serde(default)]
     pub late_ms: u64,
-    /// So long after they began to serve, late nodes are killed and started again. Virtual
-    /// milliseconds.
-    pub again_ms: Option<u64>,
+    /// Names or roles of nodes that are killed and started again, once, while clients work.
+    pub again: Option<Spanned<Vec<String>>>,
+    /// When: so long after the workload began and they serve. Virtual milliseconds.
+    #[serde(default)]
+    pub again_ms: u64,
     /// Nodes that the others are not told of: members once the workload makes them so.
     pub joining: Option<Spanned<Vec<String>>>,
 }

@@ -81,8 +81,10 @@ pub struct Target {
     pub warms: bool,
     /// When late nodes start, virtual milliseconds after the workload began.
     pub late_ms: u64,
-    /// When they are killed and started again, virtual milliseconds after they began to serve.
-    pub again_ms: Option<u64>,
+    /// Names or roles of nodes that are killed and started again while clients work.
+    pub again: Vec<String>,
+    /// When: virtual milliseconds after the workload began and they serve.
+    pub again_ms: u64,
     pub stop: Option<Stop>,
     /// The largest warp factor worth trying.
     pub warp_max: f64,

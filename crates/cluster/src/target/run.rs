@@ -156,6 +156,7 @@ impl<'a> RunConfig<'a> {
             gate: self.workload.gate,
             warms: self.workload.gate && self.workload.warms,
             late_ms: kind.late_ms,
+            again: self.again(kind, &health_config.single)?,
             again_ms: kind.again_ms,
             stop: stop.map(|stop| Stop {
                 order: stop.order.clone(),
@@ -346,6 +347,20 @@ impl<'a> RunConfig<'a> {
             within_ms,
             role: self.role(&probe.role)?,
         })
+    }
+
+    /// Names or roles: what is neither cannot be meant.
+    fn again(&self, kind: &KindConfig, roles: &[String]) -> Result<Vec<String>> {
+        let Some(again) = &kind.again else {
+            return Ok(Vec::new());
+        };
+        let names = self.node.names.get_ref();
+        let is_known = |name: &&String| names.contains(name) || roles.contains(name);
+        if let Some(odd) = again.get_ref().iter().find(|name| !is_known(name)) {
+            let problem = format!("`{odd}` is no node, and no role in `health.single`");
+            return self.fail(again, problem);
+        }
+        Ok(again.get_ref().clone())
     }
 
     fn role(&self, pattern: &Option<Spanned<String>>) -> Result<Option<regex::Regex>> {

@@ -17,7 +17,10 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use temblor_model::bug::{Judgement, Symptom, Verdict};
+use temblor_model::catalog::SiteCatalog;
+use temblor_model::event::What;
 use temblor_model::history::{Baseline, History};
+use temblor_model::plan::Fault;
 
 pub use client::Client;
 pub use consistency::Consistency;
@@ -28,6 +31,9 @@ pub use hang::Hang;
 pub use latency::Latency;
 pub use log::Log;
 pub use recovery::Recovery;
+
+/// Says, in place of all checkers, that a trial's fault was none.
+pub const FAULT: &str = "fault";
 
 /// Judges one trial.
 pub trait Checker: Send + Sync {
@@ -71,6 +77,41 @@ pub fn judge_all(
         .iter()
         .map(|checker| judge(checker.as_ref()))
         .collect()
+}
+
+/// What all checkers say of a trial with faults. A fault that struck a stream in memory, where no
+/// call fails or is slow, tells nothing of the target: plans leave out such contexts, but know only
+/// those of clean runs.
+pub fn judge_fault(
+    history: &History,
+    baseline: Option<&Baseline>,
+    catalog: &SiteCatalog,
+    checkers: &[Box<dyn Checker>],
+) -> Vec<Judgement> {
+    let in_memory = history.events.iter().find_map(|event| match &event.what {
+        What::Fired {
+            site,
+            frames,
+            fault,
+            ..
+        } if *fault != Fault::Crash.to_string() => {
+            let site = catalog.site(*site)?;
+            site.is_in_memory(frames).then_some(site)
+        }
+        _ => None,
+    });
+    match in_memory {
+        None => judge_all(history, baseline, checkers),
+        Some(site) => vec![Judgement {
+            checker: FAULT.into(),
+            verdict: Verdict::Unknown,
+            symptoms: Vec::new(),
+            reason: Some(format!(
+                "the fault struck {} on a stream in memory, where nothing can fail",
+                site.name
+            )),
+        }],
+    }
 }
 
 /// Whether a trial that still runs has failed for good: every client whose work is not over waits
@@ -128,6 +169,8 @@ fn observe(checker: &'static str, seen: Vec<Symptom>) -> Judgement {
 
 #[cfg(test)]
 mod tests {
+    use temblor_model::site::Site;
+
     use super::*;
     use crate::scripted::history;
 
@@ -141,6 +184,34 @@ mod tests {
         fn judge(&self, history: &History, _: Option<&Baseline>) -> Judgement {
             panic!("index {} is out of range", history.events.len())
         }
+    }
+
+    #[test]
+    fn a_fault_that_struck_memory_tells_nothing() {
+        let broken = "up\n 300 fired n1 t throw java.io.IOException\n 400 exit n2 code 1\n \
+                      9000 stage stop";
+        let mut history = history(broken);
+        let site = Site {
+            memory_makers: vec!["x.Reply.pack".into()],
+            ..Site::default()
+        };
+        let catalog = SiteCatalog {
+            sites: vec![site; 2],
+            ..SiteCatalog::default()
+        };
+        let mut judge = |stack: &[&str]| {
+            for event in &mut history.events {
+                if let What::Fired { frames, site, .. } = &mut event.what {
+                    *frames = stack.iter().map(|f| f.to_string()).collect();
+                    *site = 1;
+                }
+            }
+            let judgements = judge_fault(&history, None, &catalog, &all());
+            (verdict(&judgements), judgements[0].checker.clone())
+        };
+        assert_eq!(judge(&["x.Log.append:3"]), (Verdict::Fail, "crash".into()));
+        let memory = judge(&["x.Record.write:1", "x.Reply.pack:9"]);
+        assert_eq!(memory, (Verdict::Unknown, FAULT.into()));
     }
 
     #[test]

@@ -127,7 +127,7 @@ fn faults(site: &Site, in_memory: bool, scope: &Scope<'_>) -> (Vec<Fault>, Vec<F
         let real = !in_memory || kind == FaultKind::Crash;
         real && scope.faults.contains(&kind)
     };
-    let mut throws = site.exceptions.iter().map(|exception| Fault::Throw {
+    let mut throws = site.throwable().map(|exception| Fault::Throw {
         exception: exception.clone(),
     });
     let mut first = Vec::new();

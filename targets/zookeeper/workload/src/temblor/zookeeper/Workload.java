@@ -1,6 +1,8 @@
 package temblor.zookeeper;
 
 import java.io.File;
+import java.util.Arrays;
+import java.util.List;
 
 /**
  * Owns the life of one client, which talks to one node only: the phases of its workload, the line
@@ -12,6 +14,7 @@ public final class Workload {
     private static final int READS = 40;
     private static final int SNAPSHOT_WRITES = 150;
     private static final int LATER = 20;
+    private static final List<String> LATER_TOO = Arrays.asList("late", "rejoin", "restart");
     private static final int GUARDED = 8;
     private static final int GUARDED_MOST = 60;
     private static final long GUARDED_PAUSE_MS = 1_500;
@@ -64,6 +67,8 @@ public final class Workload {
             Permissions permissions = new Permissions(settings, journal, store);
             permissions.create(GUARDED, GUARDED_MOST,
                     settings.number("pause-ms", GUARDED_PAUSE_MS));
+        }
+        if (LATER_TOO.contains(workload)) {
             entries.mix("later", LATER, LATER);
         }
         entries.check();
