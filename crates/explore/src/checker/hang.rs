@@ -9,7 +9,8 @@
 //!   is not, once users notice: the slow call holds a lock it should not hold (Legolas fig. 1,
 //!   Sieve fig. 1). Clients of *other* nodes that wait or time out meanwhile are enough. The
 //!   faulted node's own clients may wait for the slow call itself, so for them it takes longer: as
-//!   long as users would call it an outage, over as many operations as they try. One dump taken during the delay is enough for it.
+//!   long as users would call it an outage, over as many operations as they try. One dump taken
+//!   during the delay is enough for it.
 //! - A thread that waits for no lock, but for something that nobody does (a queue, a latch, a
 //!   thread's end), fails nothing: most threads of a healthy node wait like that. Where an
 //!   operation is stuck, those are told that stood at the same place in all dumps of its node (two

@@ -5,7 +5,7 @@
 //! makes slow does not count (Legolas §5.3: what nodes see is compared). Only faults that are over
 //! at once count: after a delay a node has to start while time runs fast.
 //!
-//! Of operations, judged are successful operations that began long (30 virtual seconds) after the last excuse;
+//! Operations are judged that succeeded and began long (30 virtual seconds) after the last excuse;
 //! failures and time-outs are for `client` to judge. An operation is *slow* when it takes longer
 //! than ten times what 95 of 100 of its kind (phase and operation) take in clean runs, three times
 //! the longest of them, and a real second, all three. Where the trial's clock runs slower than the

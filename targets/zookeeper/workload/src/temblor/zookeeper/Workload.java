@@ -63,7 +63,7 @@ public final class Workload {
         } else {
             entries.mix("mix", big ? SNAPSHOT_WRITES : WRITES, READS);
         }
-        if (workload.equals("late") || workload.equals("rejoin")) {
+        if (workload.equals("late")) {
             Permissions permissions = new Permissions(settings, journal, store);
             permissions.create(GUARDED, GUARDED_MOST,
                     settings.number("pause-ms", GUARDED_PAUSE_MS));
