@@ -252,17 +252,17 @@ impl Trial<'_> {
 
     /// A client waits too long, or gave up, while the delay runs.
     fn is_hurt(&self, span: &Span<'_>, dump: &Dump<'_>, delay: &Injected) -> bool {
-        if span.node == dump.node {
-            let waited_us = self.unanswered_us(span.client, dump, delay);
-            return waited_us as f64 * self.effects.warp / 1e6 >= OUTAGE_S;
-        }
-        let since_us = span.began_us.max(delay.at_us);
-        let waited_us = dump.at_us.saturating_sub(since_us);
-        let waits = span.pending_at(dump.at_us) && waited_us > self.effects.patience_us;
+        let pending = span.pending_at(dump.at_us);
         let gave_up = span.end.as_ref().is_some_and(|end| {
             end.ev == OpEvent::Timeout && (delay.at_us..=delay.until_us).contains(&end.at_us)
         });
-        waits || gave_up
+        if span.node == dump.node {
+            let waited_us = self.unanswered_us(span.client, dump, delay);
+            let outage = waited_us as f64 * self.effects.warp / 1e6 >= OUTAGE_S;
+            return outage && (pending || gave_up);
+        }
+        let waited_us = dump.at_us.saturating_sub(span.began_us.max(delay.at_us));
+        gave_up || pending && waited_us > self.effects.patience_us
     }
 
     /// How long a client has got no answer: over as many operations as it tried meanwhile, and
@@ -434,6 +434,14 @@ mod tests {
             &format!("{DELAY}{gave_up}{again}{dump} 90000 stage stop"),
             &[JAM],
         );
+        // What is told is what was tried meanwhile.
+        let before = "up\n 200 op c1 get 7 invoke\n 201 op c1 get 7 ok\n";
+        let delay = DELAY.replace("up\n", before);
+        let told = details(
+            &format!("{delay}{gave_up}{again}{dump} 90000 stage stop"),
+            1.0,
+        );
+        assert!(told[1].contains("waits for put"), "{told:?}");
         let answered = again.replace("timeout", "fail: refused");
         check(
             &format!("{DELAY}{gave_up}{answered}{dump} 90000 stage stop"),
