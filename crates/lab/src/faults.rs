@@ -117,11 +117,7 @@ impl Running<'_> {
                 Ok(format!("started again: {}", names.join(", ")))
             }
             Fault::Restart { node } => {
-                let i = self.node_index(node)?;
-                if self.nodes[i].process.is_some() {
-                    self.kill_node(i)?;
-                }
-                self.start_node(i)?;
+                self.restart_node(self.node_index(node)?)?;
                 Ok("started again".into())
             }
             Fault::Pause { node, ms } => {
@@ -258,7 +254,12 @@ impl Running<'_> {
         Ok(())
     }
 
-    pub(crate) fn kill_node(&mut self, i: usize) -> Result<(), LabError> {
+    pub(crate) fn restart_node(&mut self, i: usize) -> Result<(), LabError> {
+        self.kill_node(i)?;
+        self.start_node(i)
+    }
+
+    fn kill_node(&mut self, i: usize) -> Result<(), LabError> {
         let Some(process) = self.nodes[i].process else {
             return Ok(());
         };

@@ -596,8 +596,7 @@ fn restart_nodes(running: &mut Running<'_>, served: Duration) -> Result<bool, La
         return Ok(false);
     }
     for i in meant {
-        running.kill_node(i)?;
-        running.start_node(i)?;
+        running.restart_node(i)?;
     }
     Ok(true)
 }

@@ -113,7 +113,8 @@ impl Site {
         self.exceptions.iter().filter(|exception| {
             let own = !exception.starts_with("java.") && !exception.starts_with("javax.");
             let mut origins = self.origins.iter().filter(|o| o.exception == **exception);
-            let thrown = !self.origins.is_empty() && origins.all(|o| o.how == Raise::Thrown);
+            let thrown = |o: &Origin| o.how == Raise::Thrown;
+            let thrown = origins.next().is_some_and(thrown) && origins.all(thrown);
             !(own && thrown && self.io.is_none())
         })
     }

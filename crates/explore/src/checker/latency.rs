@@ -39,7 +39,7 @@ const LEAST_SLOW_US: u64 = 1_000_000;
 /// A node that joins so long after the others is late: users call it an outage. Virtual
 /// microseconds.
 const LATE_VIRTUAL_US: f64 = 8e6;
-/// Nodes of a loaded machine come apart by less. Real microseconds.
+/// Nodes of a loaded machine come apart by less, nearly always. Real microseconds.
 const LEAST_LATE_US: u64 = 500_000;
 /// Slow operations told in full.
 const DETAILS: usize = 4;

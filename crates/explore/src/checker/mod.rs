@@ -79,8 +79,8 @@ pub fn judge_all(
         .collect()
 }
 
-/// What all checkers say of a trial with faults. A fault that struck a stream in memory, where no
-/// call fails or is slow, tells nothing of the target: plans leave out such contexts, but know only
+/// What all checkers say of a trial with faults. An exception or a delay that struck a stream in
+/// memory, where no call fails or is slow, tells nothing of the target: plans leave out such contexts, but know only
 /// those of clean runs.
 pub fn judge_fault(
     history: &History,
@@ -94,7 +94,7 @@ pub fn judge_fault(
             frames,
             fault,
             ..
-        } if *fault != Fault::Crash.to_string() => {
+        } if is_of_the_call(fault) => {
             let site = catalog.site(*site)?;
             site.is_in_memory(frames).then_some(site)
         }
@@ -112,6 +112,14 @@ pub fn judge_fault(
             )),
         }],
     }
+}
+
+/// Whether it is the call that fails or is slow. Crashes and faults of the lab only happen there.
+fn is_of_the_call(fault: &str) -> bool {
+    matches!(
+        Fault::from_text(fault),
+        Some(Fault::Throw { .. } | Fault::Delay { .. })
+    )
 }
 
 /// Whether a trial that still runs has failed for good: every client whose work is not over waits
@@ -212,6 +220,9 @@ mod tests {
         assert_eq!(judge(&["x.Log.append:3"]), (Verdict::Fail, "crash".into()));
         let memory = judge(&["x.Record.write:1", "x.Reply.pack:9"]);
         assert_eq!(memory, (Verdict::Unknown, FAULT.into()));
+        for (fault, expected) in [("delay 60 s", true), ("crash", false), ("heal", false)] {
+            assert_eq!(is_of_the_call(fault), expected, "{fault}");
+        }
     }
 
     #[test]

@@ -8,8 +8,7 @@
 //! Readings, where the paper is open:
 //!
 //! - A state that only some nodes come to in clean runs, like that of a leader, is one tuple for
-//!   all nodes: who leads changes from run to run. With a tuple for each of them, a third of the
-//!   trials on ZooKeeper waited for a state that another node was in.
+//!   all nodes: who leads changes from run to run.
 //! - `c`, a state's requests, is the mean over the trials that came to it. The total of all trials
 //!   grows without end, so that the probability would go to 0; the paper's own reason for the
 //!   formula is that one of the `c` requests of the coming trial be granted.
