@@ -409,6 +409,7 @@ impl<'a> Campaign<'a> {
             };
             let (purpose, warp) = (Purpose::Search, clean.baseline.warp);
             let outcome = self.judged_trial_numbered(trial, purpose, &plan, shared, warp, clean)?;
+            gate.learn(outcome.seconds, outcome.cpu_seconds);
             lock(search).done(order, plan.clone(), outcome.clone());
             if outcome.verdict == Verdict::Fail {
                 bugs.consider(self, scope, clean, plan, outcome)?;

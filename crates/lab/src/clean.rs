@@ -196,7 +196,8 @@ impl Campaign<'_> {
             from: None,
         };
         let logs = self.trial_dir(trial).join("logs");
-        let troubles = troubles(&finished, &outcome, &logs);
+        let may_notice = !self.setup.target.again.is_empty();
+        let troubles = troubles(&finished, &outcome, &logs, may_notice);
         self.emit(CampaignEvent::TrialDone {
             trial,
             purpose: Purpose::Baseline,

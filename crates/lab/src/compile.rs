@@ -106,7 +106,7 @@ pub fn board(
             tell_states: recording != Recording::None || plan.needs_states(),
             tell_accesses: plan.steps.iter().any(of_access),
             tell_timeouts: recording == Recording::All,
-            counts: online || recording == Recording::All,
+            counts: online || recording != Recording::None,
             block_count: catalog.block_count,
             slots: nodes.len() as u32 * LIVES_PER_NODE,
             ..BoardSpec::default()

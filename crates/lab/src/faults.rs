@@ -121,18 +121,11 @@ impl Running<'_> {
                 Ok("started again".into())
             }
             Fault::Pause { node, ms } => {
-                let i = self.node_index(node)?;
-                let Some(process) = self.nodes[i].process else {
-                    return Ok("not running: nothing to pause".into());
+                let told = match self.pause_node(self.node_index(node)?, *ms)? {
+                    true => "paused",
+                    false => "not running: nothing to pause",
                 };
-                self.cell.pause(process)?;
-                self.nodes[i].paused = true;
-                let at = Instant::now() + self.clock.real(*ms);
-                self.due.push(Due {
-                    at,
-                    what: Later::Resume(process),
-                });
-                Ok("paused".into())
+                Ok(told.into())
             }
             Fault::Partition { groups } => {
                 let mut sides = Vec::new();
@@ -257,6 +250,21 @@ impl Running<'_> {
     pub(crate) fn restart_node(&mut self, i: usize) -> Result<(), LabError> {
         self.kill_node(i)?;
         self.start_node(i)
+    }
+
+    /// For so many virtual milliseconds; false when it does not run.
+    pub(crate) fn pause_node(&mut self, i: usize, ms: u64) -> Result<bool, LabError> {
+        let Some(process) = self.nodes[i].process else {
+            return Ok(false);
+        };
+        self.cell.pause(process)?;
+        self.nodes[i].paused = true;
+        let at = Instant::now() + self.clock.real(ms);
+        self.due.push(Due {
+            at,
+            what: Later::Resume(process),
+        });
+        Ok(true)
     }
 
     fn kill_node(&mut self, i: usize) -> Result<(), LabError> {

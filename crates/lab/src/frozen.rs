@@ -13,10 +13,12 @@ use temblor_cluster::snapshot::{Snapshot, copy_tree};
 use temblor_model::event::{Event, Stage, What};
 use temblor_model::history::{Baseline, Reached};
 use temblor_model::plan::{Plan, Step, Trigger};
+use temblor_model::visit::Visit;
 
 use crate::LabError;
 use crate::board::{BOARD_FILE, BoardFile};
 use crate::compile::{self, Hold, Recording};
+use crate::judge;
 use crate::running::{ClientRun, EventOut, NodeRun, Running};
 use crate::trial::{self, Jvms, Setup, TrialSpec, VirtualClock};
 
@@ -70,6 +72,8 @@ pub struct Frozen {
     hits: Hits,
     /// In a clean fork, once that is known.
     after: Option<Hits>,
+    /// The same by states.
+    visits: Vec<Visit>,
     /// The frames behind the contexts of both, each told once by its process.
     contexts: BTreeMap<String, Vec<String>>,
     pub seconds: f64,
@@ -180,7 +184,10 @@ pub fn freeze(
     let hits = Hits::of(&running.events[..counted]);
     let contexts = frames(&running.events).collect();
     let mut events = std::mem::take(&mut running.events);
-    events.retain(|e| !matches!(e.what, What::Hit { .. } | What::Context { .. }));
+    // A fork's board goes on counting: it tells again what was visited.
+    let is_told_again = |w: &What| matches!(w, What::Visited { .. } | What::Moved { .. });
+    let is_recorded = |w: &What| matches!(w, What::Hit { .. } | What::Context { .. });
+    events.retain(|e| !is_recorded(&e.what) && !is_told_again(&e.what));
     Ok(Frozen {
         point,
         snapshot,
@@ -191,6 +198,7 @@ pub fn freeze(
         events,
         hits,
         after: None,
+        visits: Vec::new(),
         contexts,
         clock: running.clock.clone(),
         board: running.board,
@@ -208,7 +216,10 @@ impl Frozen {
         spec: &TrialSpec<'_>,
         stop: &AtomicBool,
     ) -> Result<Frozen, LabError> {
-        let plan = Plan::clean();
+        let plan = Plan {
+            working: true,
+            ..Plan::clean()
+        };
         let clean = TrialSpec {
             plan: &plan,
             recording: Recording::Whole,
@@ -222,6 +233,7 @@ impl Frozen {
         let finished = finished?;
         let events = &finished.history.events;
         self.after = Some(Hits::of(events));
+        self.visits = judge::visits(&finished.history);
         self.contexts.extend(frames(events));
         Ok(self)
     }
@@ -232,6 +244,7 @@ impl Frozen {
             return;
         };
         correct(baseline, &self.hits, after);
+        baseline.visits = self.visits.clone();
         for (stack, frames) in &self.contexts {
             let known = baseline.contexts.entry(stack.clone());
             known.or_insert_with(|| frames.clone());

@@ -35,7 +35,7 @@ pub fn outcome(
 }
 
 /// What the trial came by, where that was counted. A node that was started again is one node.
-fn visits(history: &History) -> Vec<Visit> {
+pub(crate) fn visits(history: &History) -> Vec<Visit> {
     let mut visits: Vec<Visit> = Vec::new();
     for event in &history.events {
         if let What::Visited { visits: more, .. } = &event.what {

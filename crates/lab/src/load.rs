@@ -2,7 +2,8 @@
 //!
 //! A trial mostly starts JVMs, which takes all the cores it can get, but one whose cluster waits
 //! for a time-out takes none. So by default another trial may begin whenever the cores are idle
-//! enough, and never fewer run than there are cores.
+//! enough, and never fewer run than there are cores. Trials that wait at the same time will work at
+//! the same time, too: there are no more of them than the cores have time for on average.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -11,6 +12,10 @@ use crate::campaign::lock;
 
 /// Another trial beyond one per core begins while less of the machine is in use than this.
 const BUSY: f64 = 0.90;
+/// All that run take no more of the machine than this on average.
+const FULL: f64 = 0.80;
+/// How much one trial counts in what they take on average.
+const WEIGHT: f64 = 0.1;
 /// What a trial that has just begun costs shows after this long.
 const SETTLE: Duration = Duration::from_millis(400);
 /// Trials per core at most, however idle: each takes memory.
@@ -34,6 +39,8 @@ struct State {
     last_began: Instant,
     since: (Instant, Ticks),
     busy: f64,
+    /// Cores that a trial keeps busy while it runs, on average; none before the first has ended.
+    share: Option<f64>,
 }
 
 /// Processor time of the machine since it started.
@@ -69,6 +76,7 @@ impl Gate {
                 last_began: now,
                 since: (now, read_ticks()),
                 busy: 1.0,
+                share: None,
             }),
         }
     }
@@ -84,6 +92,14 @@ impl Gate {
         None
     }
 
+    /// What a trial took from its beginning to its end, and of the processors.
+    pub fn learn(&self, seconds: f64, cpu_seconds: f64) {
+        let share = cpu_seconds / seconds.max(0.001);
+        let mut state = lock(&self.state);
+        let before = state.share.unwrap_or(share);
+        state.share = Some(before + WEIGHT * (share - before));
+    }
+
     fn try_enter(&self) -> bool {
         let mut state = lock(&self.state);
         let now = Instant::now();
@@ -94,12 +110,22 @@ impl Gate {
         }
         let idle = state.busy < BUSY && now - state.last_began >= SETTLE;
         let fits = state.running < self.least
-            || state.running < self.most && idle && free_mib() > LEAST_FREE_MIB;
+            || state.running < self.most.min(state.bearable())
+                && idle
+                && free_mib() > LEAST_FREE_MIB;
         if fits {
             state.running += 1;
             state.last_began = now;
         }
         fits
+    }
+}
+
+impl State {
+    /// Trials for which there is time on average.
+    fn bearable(&self) -> u32 {
+        let time = FULL * f64::from(cores());
+        self.share.map_or(u32::MAX, |share| (time / share) as u32)
     }
 }
 
@@ -167,6 +193,19 @@ mod tests {
         assert!(first.is_some() && second.is_some() && !gate.try_enter());
         drop(first);
         assert!(gate.try_enter());
+    }
+
+    #[test]
+    fn trials_that_work_more_leave_room_for_fewer() {
+        let gate = Gate::new(0);
+        let bearable = || lock(&gate.state).bearable();
+        assert_eq!(bearable(), u32::MAX);
+        gate.learn(10.0, 2.0);
+        assert_eq!(bearable(), cores() * 4);
+        for _ in 0..100 {
+            gate.learn(10.0, 8.0);
+        }
+        assert_eq!(bearable(), cores());
     }
 
     #[test]

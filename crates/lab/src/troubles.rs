@@ -12,8 +12,14 @@ use crate::trial::Finished;
 const TAIL_LINES: usize = 4;
 const TAIL_BYTES: usize = 2_048;
 
-/// Why a clean run does not count as clean, in words.
-pub(crate) fn troubles(finished: &Finished, outcome: &Outcome, logs: &Path) -> Vec<String> {
+/// Why a clean run does not count as clean, in words. Where the workload restarts or pauses nodes,
+/// clients may notice.
+pub(crate) fn troubles(
+    finished: &Finished,
+    outcome: &Outcome,
+    logs: &Path,
+    may_notice: bool,
+) -> Vec<String> {
     let mut out = Vec::new();
     let events = &finished.history.events;
     if !finished.all_ready {
@@ -33,9 +39,6 @@ pub(crate) fn troubles(finished: &Finished, outcome: &Outcome, logs: &Path) -> V
     if !events.iter().any(|e| matches!(e.what, What::Hit { .. })) {
         out.push(no_hits(events));
     }
-    // Where the workload restarts a node, clients may notice.
-    let restarts = |w: &What| matches!(w, What::NodeExited { injected: true, .. });
-    let restarted = events.iter().any(|e| restarts(&e.what));
     for event in events {
         match &event.what {
             What::NodeExited {
@@ -48,7 +51,7 @@ pub(crate) fn troubles(finished: &Finished, outcome: &Outcome, logs: &Path) -> V
                 let how = how(*code, *signal);
                 out.push(format!("{node} ended by itself {how}{last}"));
             }
-            What::OpsDone(done) if done.wrong == 0 && restarted => {}
+            What::OpsDone(done) if done.wrong == 0 && may_notice => {}
             What::OpsDone(done) if done.fail + done.timeout + done.wrong > 0 => out.push(format!(
                 "client {}: {} failed, {} timed out, {} wrong",
                 done.client, done.fail, done.timeout, done.wrong

@@ -7,8 +7,6 @@
 //!
 //! Readings, where the paper is open:
 //!
-//! - A state that only some nodes come to in clean runs, like that of a leader, is one tuple for
-//!   all nodes: who leads changes from run to run.
 //! - `c`, a state's requests, is the mean over the trials that came to it. The total of all trials
 //!   grows without end, so that the probability would go to 0; the paper's own reason for the
 //!   formula is that one of the `c` requests of the coming trial be granted.
@@ -20,7 +18,7 @@
 //! - With several jobs, a plan is made before the trials that run beside it are learned from. Then
 //!   a state may get a few more injections than its budget.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use temblor_model::bug::Outcome;
 use temblor_model::campaign::StateLevel;
@@ -37,9 +35,8 @@ const BUDGET: u32 = 5;
 /// The probability that a trial comes to its state and still grants nothing.
 const EPSILON: f64 = 0.01;
 
-/// What counts as one state: node (none for any), abstract state, and site at the level of
-/// operations.
-type Tuple = (Option<String>, Option<u32>, Option<SiteId>);
+/// What counts as one state: node, abstract state, and site at the level of operations.
+type Tuple = (String, Option<u32>, Option<SiteId>);
 
 /// See the module.
 pub struct Bsrr {
@@ -49,8 +46,6 @@ pub struct Bsrr {
     sites: Vec<String>,
     /// By id: hits of the site are requests.
     requesting: Vec<bool>,
-    /// Those that one node or another comes to.
-    roaming: BTreeSet<Option<u32>>,
     /// What was visited, in the order in which it first was.
     infos: Vec<Info>,
     places: BTreeMap<Tuple, usize>,
@@ -93,20 +88,6 @@ impl Info {
     }
 }
 
-/// States that some of the nodes came to and others did not.
-fn roaming(visits: &[Visit]) -> BTreeSet<Option<u32>> {
-    let nodes: BTreeSet<&str> = visits.iter().map(|v| v.node.as_str()).collect();
-    let mut visitors: BTreeMap<Option<u32>, BTreeSet<&str>> = BTreeMap::new();
-    for visit in visits {
-        let of_state = visitors.entry(visit.state).or_default();
-        of_state.insert(&visit.node);
-    }
-    let some = visitors
-        .into_iter()
-        .filter(|(_, of)| of.len() < nodes.len());
-    some.map(|(state, _)| state).collect()
-}
-
 /// The probability for each of a state's `c` requests; to six places, so that it is the same
 /// number on every machine.
 fn rate(c: u64) -> f64 {
@@ -122,7 +103,6 @@ impl Bsrr {
             states: catalog.states.iter().map(|s| s.name.clone()).collect(),
             sites: catalog.sites.iter().map(|s| s.name.clone()).collect(),
             requesting: requesting(scope),
-            roaming: roaming(&scope.baseline.visits),
             infos: Vec::new(),
             places: BTreeMap::new(),
             list: VecDeque::new(),
@@ -138,9 +118,7 @@ impl Bsrr {
         let mut requests: BTreeMap<_, (u32, u64)> = BTreeMap::new();
         for visit in visits.iter().filter(|v| self.is_request(v)) {
             let site = (self.level == StateLevel::Operation).then_some(visit.site);
-            let node = visit.node.as_str();
-            let node = (!self.roaming.contains(&visit.state)).then_some(node);
-            let tuple = (node, visit.state, site);
+            let tuple = (visit.node.as_str(), visit.state, site);
             let (first, hits) = requests.entry(tuple).or_insert((u32::MAX, 0));
             *first = visit.first.min(*first);
             *hits += u64::from(visit.hits);
@@ -148,7 +126,7 @@ impl Bsrr {
         let mut requests: Vec<_> = requests.into_iter().collect();
         requests.sort_by_key(|(_, (first, _))| *first);
         for ((node, state, site), (_, hits)) in requests {
-            let tuple = (node.map(str::to_owned), state, site);
+            let tuple = (node.to_owned(), state, site);
             let next = self.infos.len();
             let place = *self.places.entry(tuple.clone()).or_insert(next);
             if place == next {
@@ -198,7 +176,7 @@ impl Policy for Bsrr {
         let (node, state, site) = &info.tuple;
         let when = Trigger::InState {
             state: state.map(|s| self.states[s as usize].clone()),
-            node: node.clone(),
+            node: Some(node.clone()),
             site: site.map(|s| self.sites[s as usize].clone()),
             rate: info.rate(),
         };
@@ -241,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_rate_goes_by_the_requests_of_a_trial_not_of_all_trials() {
-        let mut info = Info::new((None, None, None));
+        let mut info = Info::new(("n1".into(), None, None));
         (info.requests, info.trials) = (900, 100);
         assert_eq!(info.rate(), rate(9));
     }

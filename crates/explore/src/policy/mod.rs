@@ -10,6 +10,7 @@ mod draw;
 mod exhaustive;
 mod novel;
 mod pairs;
+mod plain;
 mod random;
 mod replay;
 mod space;
@@ -26,6 +27,7 @@ pub use chronos::Chronos;
 pub use exhaustive::Exhaustive;
 pub use novel::Novel;
 pub use pairs::Pairs;
+pub use plain::{Coin, InOrder};
 pub use random::Random;
 pub use replay::Replay;
 
@@ -125,9 +127,11 @@ const POLICIES: &[(&str, Build)] = &[
     ("clean", |scope| {
         Ok(Box::new(Replay::new(Plan::clean(), scope.times)))
     }),
+    ("coin", |scope| Ok(Box::new(Coin::new(scope)))),
     ("crashtuner", |scope| Ok(Box::new(Novel::crashtuner(scope)))),
     ("exhaustive", |scope| Ok(Box::new(Exhaustive::new(scope)))),
     ("fate", |scope| Ok(Box::new(Novel::fate(scope)))),
+    ("in-order", |scope| Ok(Box::new(InOrder::new(scope)))),
     ("new-state", |scope| Ok(Box::new(Novel::new_state(scope)))),
     ("pairs", |scope| Ok(Box::new(Pairs::new(scope)))),
     ("random", |scope| Ok(Box::new(Random::new(scope)))),
@@ -225,7 +229,15 @@ mod tests {
 
     #[test]
     fn plans_of_policies_that_learn_nothing_do_not_depend_on_the_number_of_jobs() {
-        for name in ["clean", "exhaustive", "pairs", "random", "replay"] {
+        for name in [
+            "clean",
+            "coin",
+            "exhaustive",
+            "in-order",
+            "pairs",
+            "random",
+            "replay",
+        ] {
             assert_eq!(plans(name, 5, 40, 1), plans(name, 5, 40, 16), "{name}");
         }
     }

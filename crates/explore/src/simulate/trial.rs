@@ -324,6 +324,10 @@ impl<'a> Agent<'a> {
                 let focused = self.in_states[step] == Some((request.node, request.state));
                 focused && self.draw(step) < *rate
             }
+            Trigger::Random { rate, node: None } => {
+                self.count += 1;
+                self.draw(step) < *rate
+            }
             Trigger::NewState { nth, .. } => {
                 let node = fnv64(NODES[request.node].as_bytes());
                 self.is_new(step, state_key(node, request.state), *nth)

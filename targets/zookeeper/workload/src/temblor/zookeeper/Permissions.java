@@ -20,6 +20,9 @@ final class Permissions {
     private static final List<ACL> MINE = Arrays.asList(
             new ACL(Perms.ALL, Ids.AUTH_IDS), new ACL(Perms.READ, Ids.ANYONE_ID_UNSAFE));
 
+    private static final int TRIES = 20;
+    private static final long SETTLE_MS = 100;
+
     private final Settings settings;
     private final Journal journal;
     private final Store store;
@@ -70,11 +73,22 @@ final class Permissions {
         }
     }
 
+    /** Rights that are taken away, and a write right after the answer: it has to be refused. */
+    void close(int count) {
+        journal.phase("close");
+        for (int i = 0; i < count && !journal.givenUp(); i++) {
+            String key = Store.key(settings.index, "closed" + i);
+            if (store.create(key, 0) && set(key, CLOSED, "closed")) {
+                writeForbidden(key, 1);
+            }
+        }
+    }
+
     /** Each step builds on the rights that the one before has set for certain. */
     void run(String key) {
         journal.phase("acl");
         boolean closed = store.ledger.isThere(key) && set(key, CLOSED, "closed")
-                && get(key, "world", Perms.READ | Perms.ADMIN) && writeForbidden(key);
+                && get(key, "world", Perms.READ | Perms.ADMIN) && writeForbidden(key, TRIES);
         if (!closed) {
             return;
         }
@@ -124,16 +138,27 @@ final class Permissions {
                 : id.startsWith(settings.client + ":");
     }
 
-    /** A write that has to be refused. */
-    private boolean writeForbidden(String key) {
+    /**
+     * A write that has to be refused. ZooKeeper's leader judges by the old rights until it has
+     * applied the new ones itself, although they were acknowledged: `tries` is how many writes may
+     * slip through, but for the last.
+     */
+    private boolean writeForbidden(String key, int tries) {
         ZooKeeper zooKeeper = store.session.ready();
+        String value = store.ledger.nextValue();
         Operation operation = journal.invoke(store.session, "write-forbidden", Reg.NONE, key, null);
         try {
-            zooKeeper.setData(key, Values.encode(store.ledger.nextValue(), 0), -1);
-            return operation.wrong(null, 0, "written without the right to");
+            Stat stat = zooKeeper.setData(key, Values.encode(value, 0), -1);
+            store.ledger.acknowledge(key, value, stat.getVersion(), store.session.id());
+            if (tries == 1) {
+                return operation.wrong(null, 0, "written without the right to");
+            }
+            operation.ok(value, 0);
         } catch (Exception e) {
             store.session.met(e);
             return Failure.is(e, Code.NOAUTH) ? operation.ok(null, 0) : operation.failed(e, false);
         }
+        Session.pause(SETTLE_MS);
+        return writeForbidden(key, tries - 1);
     }
 }

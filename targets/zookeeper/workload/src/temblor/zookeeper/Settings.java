@@ -10,8 +10,8 @@ final class Settings {
     private static final String USAGE = "usage: temblor.zookeeper.Workload WORKLOAD CLIENT INDEX"
             + " CLIENTS NODE HOST:PORT HOST:PORT,HOST:PORT,... SEED [KEY=VALUE...]";
     private static final List<String> WORKLOADS =
-            Arrays.asList("legolas", "sieve", "snapshot", "late", "rejoin", "restart",
-                    "reconfig");
+            Arrays.asList("legolas", "sieve", "rights", "snapshot", "late", "rejoin", "restart",
+                    "election", "reconfig");
     private static final List<String> OPTIONS = Arrays.asList("join", "load", "pause-ms");
 
     final String workload;

@@ -14,7 +14,9 @@ public final class Workload {
     private static final int READS = 40;
     private static final int SNAPSHOT_WRITES = 150;
     private static final int LATER = 20;
-    private static final List<String> LATER_TOO = Arrays.asList("late", "rejoin", "restart");
+    private static final List<String> LATER_TOO =
+            Arrays.asList("late", "rejoin", "restart", "election");
+    private static final int CLOSED = 100;
     private static final int GUARDED = 8;
     private static final int GUARDED_MOST = 60;
     private static final long GUARDED_PAUSE_MS = 1_500;
@@ -63,8 +65,11 @@ public final class Workload {
         } else {
             entries.mix("mix", big ? SNAPSHOT_WRITES : WRITES, READS);
         }
+        Permissions permissions = new Permissions(settings, journal, store);
+        if (workload.equals("rights")) {
+            permissions.close(CLOSED);
+        }
         if (workload.equals("late")) {
-            Permissions permissions = new Permissions(settings, journal, store);
             permissions.create(GUARDED, GUARDED_MOST,
                     settings.number("pause-ms", GUARDED_PAUSE_MS));
         }
