@@ -122,10 +122,10 @@ impl Gate {
 }
 
 impl State {
-    /// Trials for which there is time on average.
+    /// Trials for which there is time on average; one per core before that is known.
     fn bearable(&self) -> u32 {
         let time = FULL * f64::from(cores());
-        self.share.map_or(u32::MAX, |share| (time / share) as u32)
+        self.share.map_or(cores(), |share| (time / share) as u32)
     }
 }
 
@@ -199,13 +199,13 @@ mod tests {
     fn trials_that_work_more_leave_room_for_fewer() {
         let gate = Gate::new(0);
         let bearable = || lock(&gate.state).bearable();
-        assert_eq!(bearable(), u32::MAX);
+        assert_eq!(bearable(), cores());
         gate.learn(10.0, 2.0);
         assert_eq!(bearable(), cores() * 4);
         for _ in 0..100 {
-            gate.learn(10.0, 8.0);
+            gate.learn(10.0, 4.0);
         }
-        assert_eq!(bearable(), cores());
+        assert_eq!(bearable(), cores() * 2);
     }
 
     #[test]
