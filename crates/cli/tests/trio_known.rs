@@ -127,7 +127,7 @@ fn every_policy_of_the_papers_finds_where_to_inject() {
         .prefix("temblor-policies-")
         .tempdir()
         .unwrap();
-    let policies = "bsrr,new-state,fate,sieve,sieve-s,sieve-i,chronos";
+    let policies = "bsrr,new-state,fate,sieve,sieve-s,sieve-i,chronos,in-order,coin";
     let args = [
         "compare",
         "trio",
@@ -149,7 +149,7 @@ fn every_policy_of_the_papers_finds_where_to_inject() {
     assert!([0, 1, 2].contains(&output.code), "{output:#?}");
     let contest = output.json();
     let campaigns = contest["campaigns"].as_array().unwrap();
-    assert_eq!(campaigns.len(), 7, "{contest:#}");
+    assert_eq!(campaigns.len(), 9, "{contest:#}");
     for campaign in campaigns {
         assert_eq!(campaign["trials"], 3, "{campaign:#}");
         assert!(campaign["fired"].as_u64() >= Some(1), "{campaign:#}");

@@ -4,6 +4,9 @@
 //! amounts) and *how it shows*: the kind of misbehaviour, and for wrong answers and deaths what was
 //! wrong. Amounts, nodes, contexts, ordinals and which operation happened to be caught are left
 //! out, so that the same bug reached in another way, or at another moment, is the same bug.
+//!
+//! A delay that others wait for is in the method that holds the lock, not in the one whose call was
+//! delayed: a packet is written by a dozen calls, and all of them are one write under one lock.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -100,7 +103,21 @@ fn essence(symptom: &Symptom) -> (&'static str, String) {
 /// The signature of a failing outcome; None for all others.
 pub fn signature(outcome: &Outcome) -> Option<Signature> {
     let (kind, what) = essence(primary(outcome)?);
-    Signature::from_text(&[&faults(&outcome.fired), kind, &what].join(SEPARATOR))
+    let faults = match (&outcome.fired[..], lock_holder(outcome)) {
+        ([only], Some(method)) if label(&only.fault) == "delay" => format!("delay in {method}"),
+        _ => faults(&outcome.fired),
+    };
+    Signature::from_text(&[&faults, kind, &what].join(SEPARATOR))
+}
+
+/// The method that holds the lock which others wait for.
+fn lock_holder(outcome: &Outcome) -> Option<&str> {
+    let jams = symptoms(outcome)
+        .into_iter()
+        .filter(|s| s.checker == "hang");
+    jams.filter_map(|s| s.summary.split_once("` inside "))
+        .next()
+        .map(|(_, inside)| inside.split(',').next().unwrap_or(inside))
 }
 
 /// One line for people.
@@ -304,6 +321,24 @@ mod tests {
         assert_ne!(
             text(SITE, "delay 60 s", &judged),
             text(SITE, "crash", &judged)
+        );
+    }
+
+    #[test]
+    fn delays_under_one_lock_are_one_bug_at_whichever_depth() {
+        let jam = "hang fail: threads wait for a lock: held by `sync` inside x.Link.send";
+        let deep = format!("{jam}, which is in x.Log.append");
+        let shown = ["client fail: a client is stuck: put", deep.as_str()];
+        let expected = Some("delay in x.Link.send | stuck | ".to_string());
+        assert_eq!(text(SITE, "delay 60 s", &shown), expected);
+        assert_eq!(
+            text("x.Link.send()>y.flush#0", "delay 60 s", &[jam]),
+            expected
+        );
+        let thrown = text(SITE, "throw java.io.IOException", &shown).unwrap();
+        assert!(
+            thrown.starts_with("throw IOException in x.Log.append"),
+            "{thrown}"
         );
     }
 
