@@ -40,29 +40,26 @@ fn summary(output: &Output) -> serde_json::Value {
     serde_json::from_str(last).unwrap_or_else(|e| panic!("{e}: {output:#?}"))
 }
 
-/// How often each node was started in a trial, and how many stood still; each said in its log what
-/// it took itself for.
-fn starts(run: &Run, trial: u64) -> (BTreeMap<String, usize>, usize) {
+/// How often each node was started in a trial; each said in its log what it took itself for.
+fn starts(run: &Run, trial: u64) -> BTreeMap<String, usize> {
     let store = Store::open(&run.latest()).unwrap();
     let mut starts = BTreeMap::new();
     let mut told = BTreeSet::new();
-    let mut stalls = 0;
     for event in store.events(trial).unwrap().values {
         match event.what {
             What::NodeStarted { node, .. } => *starts.entry(node).or_default() += 1,
             What::Becomes { node, .. } => drop(told.insert(node)),
-            What::Stalls { .. } => stalls += 1,
             _ => {}
         }
     }
     assert!(starts.keys().eq(&told), "{starts:?} {told:?}");
-    (starts, stalls)
+    starts
 }
 
 /// One after another in one test: each takes both cores.
 #[test]
 fn clean_runs_pass_and_a_fault_is_injected_with_evidence() {
-    for workload in ["legolas", "sieve", "rejoin", "restart", "election"] {
+    for workload in ["legolas", "sieve", "rejoin", "restart"] {
         let run = Run::new();
         let clean = [
             "run",
@@ -88,12 +85,9 @@ fn clean_runs_pass_and_a_fault_is_injected_with_evidence() {
         assert_eq!(summary(&output)["trials"], 1, "{workload}: {output:#?}");
         let junit = std::fs::read_to_string(run.latest().join("junit.xml")).unwrap();
         assert!(junit.contains("failures=\"0\""), "{junit}");
-        let (starts, stalls) = starts(&run, 3);
-        let restarts = starts.into_values().filter(|n| *n == 2).count();
+        let restarts = starts(&run, 3).into_values().filter(|n| *n == 2).count();
         let expected = usize::from(matches!(workload, "rejoin" | "restart"));
         assert_eq!(restarts, expected, "{workload}: nodes started twice");
-        let expected = usize::from(workload == "election");
-        assert_eq!(stalls, expected, "{workload}: nodes that stood still");
     }
     let run = Run::new();
     let faulty = [

@@ -169,10 +169,6 @@ fn what(history: &mut History, text: &str) -> Option<What> {
             node: node(),
             role: tail.into(),
         },
-        "stalls" => What::Stalls {
-            node: node(),
-            ms: tail.parse().ok()?,
-        },
         "hit" => {
             let (site, stack) = tail.split_once(' ')?;
             What::Hit {

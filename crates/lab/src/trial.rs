@@ -578,8 +578,8 @@ fn start_late_nodes(running: &mut Running<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Nodes that the workload kills and starts again, or pauses, once they have served for so long.
-/// True when that is done.
+/// Nodes that the workload kills and starts again, once they have served for so long. True when
+/// that is done.
 fn restart_nodes(running: &mut Running<'_>, served: Duration) -> Result<bool, LabError> {
     let is_meant = |i: &usize| {
         let meant = &running.setup.target.again;
@@ -596,14 +596,7 @@ fn restart_nodes(running: &mut Running<'_>, served: Duration) -> Result<bool, La
         return Ok(false);
     }
     for i in meant {
-        match running.setup.target.again_paused_ms {
-            Some(ms) => {
-                running.pause_node(i, ms)?;
-                let node = running.nodes[i].name.clone();
-                running.emit(What::Stalls { node, ms });
-            }
-            None => running.restart_node(i)?,
-        }
+        running.restart_node(i)?;
     }
     Ok(true)
 }

@@ -148,11 +148,6 @@ pub enum What {
         node: String,
         role: String,
     },
-    /// The workload has a node stand still for so long, virtual milliseconds.
-    Stalls {
-        node: String,
-        ms: u64,
-    },
     /// The workload did not end in time.
     Deadline {
         limit_ms: u64,

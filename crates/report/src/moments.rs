@@ -179,10 +179,6 @@ fn moment(view: &BugView, event: &Event, open: &BTreeSet<(String, u64)>) -> Opti
             };
             (node, format!("{level} {message}"), tone)
         }
-        What::Stalls { node, ms } => {
-            let words = format!("stands still for {ms} ms, as the workload has it");
-            (node, words, Tone::Warn)
-        }
         What::Deadline { limit_ms } => {
             let words = format!("the workload did not end within {limit_ms} ms");
             ("lab", words, Tone::Bad)

@@ -196,8 +196,6 @@ pub struct KindConfig {
     pub late_ms: u64,
     /// Names or roles of nodes that are killed and started again, once, while clients work.
     pub again: Option<Spanned<Vec<String>>>,
-    /// They stand still so long instead. Virtual milliseconds.
-    pub again_paused_ms: Option<u64>,
     /// When: so long after the workload began and they serve. Virtual milliseconds.
     #[serde(default)]
     pub again_ms: u64,

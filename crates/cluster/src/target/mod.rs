@@ -85,8 +85,6 @@ pub struct Target {
     pub again: Vec<String>,
     /// When: virtual milliseconds after the workload began and they serve.
     pub again_ms: u64,
-    /// They stand still for so many virtual milliseconds instead.
-    pub again_paused_ms: Option<u64>,
     pub stop: Option<Stop>,
     /// The largest warp factor worth trying.
     pub warp_max: f64,

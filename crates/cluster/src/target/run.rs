@@ -158,7 +158,6 @@ impl<'a> RunConfig<'a> {
             late_ms: kind.late_ms,
             again: self.again(kind, &health_config.single)?,
             again_ms: kind.again_ms,
-            again_paused_ms: kind.again_paused_ms,
             stop: stop.map(|stop| Stop {
                 order: stop.order.clone(),
                 within_ms: *stop.within_ms.get_ref(),
