@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use temblor_model::event::What;
+use temblor_model::event::{Stage, What};
 use temblor_report::Store;
 
 const TARGET: &str = "zookeeper@3.6.2";
@@ -40,26 +40,32 @@ fn summary(output: &Output) -> serde_json::Value {
     serde_json::from_str(last).unwrap_or_else(|e| panic!("{e}: {output:#?}"))
 }
 
-/// How often each node was started in a trial; each said in its log what it took itself for.
-fn starts(run: &Run, trial: u64) -> BTreeMap<String, usize> {
+/// How often each node was started in a trial, and how often one took itself for a leader while
+/// clients worked; each said in its log what it took itself for.
+fn starts(run: &Run, trial: u64) -> (BTreeMap<String, usize>, usize) {
     let store = Store::open(&run.latest()).unwrap();
     let mut starts = BTreeMap::new();
     let mut told = BTreeSet::new();
+    let (mut working, mut elections) = (false, 0);
     for event in store.events(trial).unwrap().values {
         match event.what {
             What::NodeStarted { node, .. } => *starts.entry(node).or_default() += 1,
-            What::Becomes { node, .. } => drop(told.insert(node)),
+            What::Stage { stage } => working |= stage == Stage::Workload,
+            What::Becomes { node, role } => {
+                elections += usize::from(working && role == "LEADING");
+                told.insert(node);
+            }
             _ => {}
         }
     }
     assert!(starts.keys().eq(&told), "{starts:?} {told:?}");
-    starts
+    (starts, elections)
 }
 
 /// One after another in one test: each takes both cores.
 #[test]
 fn clean_runs_pass_and_a_fault_is_injected_with_evidence() {
-    for workload in ["legolas", "sieve", "rejoin", "restart"] {
+    for workload in ["legolas", "sieve", "rejoin", "restart", "election"] {
         let run = Run::new();
         let clean = [
             "run",
@@ -85,9 +91,12 @@ fn clean_runs_pass_and_a_fault_is_injected_with_evidence() {
         assert_eq!(summary(&output)["trials"], 1, "{workload}: {output:#?}");
         let junit = std::fs::read_to_string(run.latest().join("junit.xml")).unwrap();
         assert!(junit.contains("failures=\"0\""), "{junit}");
-        let restarts = starts(&run, 3).into_values().filter(|n| *n == 2).count();
+        let (starts, elections) = starts(&run, 3);
+        let restarts = starts.into_values().filter(|n| *n == 2).count();
         let expected = usize::from(matches!(workload, "rejoin" | "restart"));
         assert_eq!(restarts, expected, "{workload}: nodes started twice");
+        let expected = matches!(workload, "restart" | "election");
+        assert_eq!(elections > 0, expected, "{workload}: elections under load");
     }
     let run = Run::new();
     let faulty = [

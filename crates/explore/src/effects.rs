@@ -5,6 +5,7 @@
 //! - A fault disturbs every client from the moment it fires until its own effect is over (a delay
 //!   or pause: its length in virtual time; a partition: until it is mended; all others: at once)
 //!   plus `grace`. Healing ends pauses and partitions.
+//! - Where the workload itself cuts a node off, that disturbs like a fault.
 //! - A node that is down (killed, exited, or started and not ready) excuses its own clients until
 //!   it is ready again plus `grace` (the first start: until it is ready, if that was before the
 //!   workload began); it excuses the others for `grace` after it went down, and from its restart
@@ -124,11 +125,11 @@ impl Effects {
             warp,
             excuses: Vec::new(),
         };
-        effects.excuses = effects.excuses(history);
+        effects.excuses = effects.excuses(history, real_us);
         effects
     }
 
-    fn excuses(&self, history: &History) -> Vec<Excuse> {
+    fn excuses(&self, history: &History, real_us: impl Fn(u64) -> u64) -> Vec<Excuse> {
         let nodes = &history.nodes;
         let workload_us = stage_us(history, Stage::Workload).unwrap_or(u64::MAX);
         let elections_us = elections_us(history);
@@ -140,12 +141,17 @@ impl Effects {
                 to_us,
             });
         };
-        for injected in &self.injected {
-            let over_us = injected.until_us.saturating_add(self.grace_us);
-            let caused = |at_us: &&u64| (injected.at_us..=over_us).contains(at_us);
+        let cuts = history.events.iter().filter_map(|e| match &e.what {
+            What::CutOff { ms, .. } => Some((e.at_us, e.at_us + real_us(*ms))),
+            _ => None,
+        });
+        let faults = self.injected.iter().map(|i| (i.at_us, i.until_us));
+        for (at_us, until_us) in faults.chain(cuts) {
+            let over_us = until_us.saturating_add(self.grace_us);
+            let caused = |changed_us: &&u64| (at_us..=over_us).contains(changed_us);
             let election_us = elections_us.iter().filter(caused).max();
             let to_us = election_us.map_or(over_us, |at| over_us.max(at + self.grace_us));
-            add(None, injected.at_us, to_us);
+            add(None, at_us, to_us);
         }
         if let Some(heal_us) = stage_us(history, Stage::Heal) {
             let done_us = stage_us(history, Stage::Recovery);
@@ -437,6 +443,14 @@ mod tests {
         let script = "up\n 1000 lab pause n1 3000\n 60000 stage stop";
         check(script, "n2", 8_999, true);
         check(script, "n2", 9_001, false);
+    }
+
+    #[test]
+    fn what_the_workload_does_excuses_like_a_fault() {
+        let script = "up\n 1000 cut-off n1 3000\n 60000 stage stop";
+        for (at, expected) in [(999, false), (1_000, true), (9_000, true), (9_001, false)] {
+            check(script, "n2", at, expected);
+        }
     }
 
     #[test]

@@ -169,6 +169,10 @@ fn what(history: &mut History, text: &str) -> Option<What> {
             node: node(),
             role: tail.into(),
         },
+        "cut-off" => What::CutOff {
+            node: node(),
+            ms: tail.parse().ok()?,
+        },
         "hit" => {
             let (site, stack) = tail.split_once(' ')?;
             What::Hit {

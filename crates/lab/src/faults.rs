@@ -26,6 +26,8 @@ enum Later {
     Resume(ProcId),
     /// The network is as fast as before.
     Unstall,
+    /// Connections between nodes can be made again.
+    Unreset,
 }
 
 impl Running<'_> {
@@ -166,6 +168,11 @@ impl Running<'_> {
     fn end(&mut self, what: Later) {
         match what {
             Later::Resume(process) => self.wake(process),
+            Later::Unreset => {
+                if let Err(e) = self.cell.unreset() {
+                    self.notice("lab", format!("connections are still reset: {e}"));
+                }
+            }
             Later::Unstall => match self.cell.unstall() {
                 Ok(0) => self.notice(below::SOURCE, below::MET_NOTHING.into()),
                 Ok(packets) => {
@@ -252,6 +259,21 @@ impl Running<'_> {
         self.start_node(i)
     }
 
+    /// Resets a node's connections with all others, for so long that they notice.
+    pub(crate) fn reset_node(&mut self, i: usize) -> Result<(), LabError> {
+        let others = self.nodes.iter().enumerate().filter(|(k, _)| *k != i);
+        let others: Vec<_> = others.map(|(_, node)| node.facts.addr).collect();
+        self.cell.reset(self.nodes[i].facts.addr, &others)?;
+        let at = Instant::now() + self.clock.real(RESET_MS);
+        self.due.push(Due {
+            at,
+            what: Later::Unreset,
+        });
+        let node = self.nodes[i].name.clone();
+        self.emit(What::CutOff { node, ms: RESET_MS });
+        Ok(())
+    }
+
     /// For so many virtual milliseconds; false when it does not run.
     pub(crate) fn pause_node(&mut self, i: usize, ms: u64) -> Result<bool, LabError> {
         let Some(process) = self.nodes[i].process else {
@@ -298,5 +320,8 @@ impl Running<'_> {
     }
 }
 
+/// Connections are reset for this long, virtual milliseconds: whoever sends a heartbeat every few
+/// seconds meets it.
+const RESET_MS: u64 = 3_000;
 /// A killed process is gone within this, however loaded the machine.
 const KILL_LIMIT: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use temblor_cluster::cell::{Cell, CellSpec, Clocks};
-use temblor_cluster::target::{FINALE, Target, WARM, WARMED};
+use temblor_cluster::target::{AgainBy, FINALE, Target, WARM, WARMED};
 use temblor_explore::checker;
 use temblor_model::catalog::SiteCatalog;
 use temblor_model::event::{Stage, What};
@@ -578,8 +578,8 @@ fn start_late_nodes(running: &mut Running<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Nodes that the workload kills and starts again, once they have served for so long. True when
-/// that is done.
+/// Nodes that the workload kills and starts again, or cuts off, once they have served for so long.
+/// True when that is done.
 fn restart_nodes(running: &mut Running<'_>, served: Duration) -> Result<bool, LabError> {
     let is_meant = |i: &usize| {
         let meant = &running.setup.target.again;
@@ -596,7 +596,10 @@ fn restart_nodes(running: &mut Running<'_>, served: Duration) -> Result<bool, La
         return Ok(false);
     }
     for i in meant {
-        running.restart_node(i)?;
+        match running.setup.target.again_by {
+            AgainBy::Kill => running.restart_node(i)?,
+            AgainBy::Reset => running.reset_node(i)?,
+        }
     }
     Ok(true)
 }

@@ -148,6 +148,11 @@ pub enum What {
         node: String,
         role: String,
     },
+    /// The workload itself cuts a node off from the others for so long, virtual milliseconds.
+    CutOff {
+        node: String,
+        ms: u64,
+    },
     /// The workload did not end in time.
     Deadline {
         limit_ms: u64,

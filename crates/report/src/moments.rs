@@ -179,6 +179,10 @@ fn moment(view: &BugView, event: &Event, open: &BTreeSet<(String, u64)>) -> Opti
             };
             (node, format!("{level} {message}"), tone)
         }
+        What::CutOff { node, ms } => {
+            let words = format!("is cut off from the others by the workload for {ms} ms");
+            (node, words, Tone::Warn)
+        }
         What::Deadline { limit_ms } => {
             let words = format!("the workload did not end within {limit_ms} ms");
             ("lab", words, Tone::Bad)

@@ -19,7 +19,7 @@ use super::message::{
     Clocks, ExitNotice, FromCell, IceOrder, ProbeAnswer, ProbeSpec, ProcId, ProcessSpec, ToCell,
     receive, send,
 };
-use super::partition::{heal_script, partition_script};
+use super::partition::{heal_script, partition_script, reset_script, unreset_script};
 use super::program;
 use super::{ice, kernel};
 
@@ -288,6 +288,18 @@ impl Cell {
     /// Mends the network.
     pub fn heal(&self) -> Result<()> {
         self.load_rules("heal the network", heal_script()).map(drop)
+    }
+
+    /// Resets the connections between a node and the others, new ones too, until `unreset`.
+    pub fn reset(&self, node: Ipv4Addr, others: &[Ipv4Addr]) -> Result<()> {
+        self.load_rules("reset connections", reset_script(node, others))
+            .map(drop)
+    }
+
+    /// Connections can be made again.
+    pub fn unreset(&self) -> Result<()> {
+        self.load_rules("end the resets of connections", unreset_script())
+            .map(drop)
     }
 
     pub(super) fn load_rules(&self, what: &str, script: String) -> Result<String> {

@@ -31,6 +31,27 @@ pub fn partition_script(groups: &[Vec<Ipv4Addr>]) -> String {
     script
 }
 
+/// Until it is mended by [`unreset_script`], connections between a node and the others are answered
+/// with a reset, those that stand and those that are tried.
+pub fn reset_script(node: Ipv4Addr, others: &[Ipv4Addr]) -> String {
+    let (mut script, others) = (unreset_script(), address_set(others));
+    script.push_str("table ip temblor_reset {\n  chain cut {\n");
+    script.push_str("    type filter hook input priority 0; policy accept;\n");
+    for (from, to) in [(&node.to_string(), &others), (&others, &node.to_string())] {
+        let _ = writeln!(
+            script,
+            "    ip saddr {from} ip daddr {to} tcp flags & rst == 0 reject with tcp reset"
+        );
+    }
+    script.push_str("  }\n}\n");
+    script
+}
+
+/// Ends resets; harmless when there are none.
+pub fn unreset_script() -> String {
+    "add table ip temblor_reset\ndelete table ip temblor_reset\n".to_string()
+}
+
 fn address_set(addrs: &[Ipv4Addr]) -> String {
     let mut sorted: Vec<Ipv4Addr> = addrs.to_vec();
     sorted.sort();
@@ -51,5 +72,20 @@ mod tests {
         assert!(script.contains("ip saddr { 127.0.0.2, 127.0.0.3 } ip daddr { 127.0.0.1 } drop"));
         assert_eq!(script.matches("drop").count(), 2);
         assert!(script.starts_with(&heal_script()));
+    }
+
+    #[test]
+    fn a_reset_means_one_node_and_the_others_in_both_directions() {
+        let addr = |i| Ipv4Addr::new(127, 0, 0, i);
+        let script = reset_script(addr(3), &[addr(2), addr(1)]);
+        // The resets themselves have to arrive.
+        let end = "tcp flags & rst == 0 reject with tcp reset";
+        for ends in [
+            "ip saddr 127.0.0.3 ip daddr { 127.0.0.1, 127.0.0.2 }",
+            "ip saddr { 127.0.0.1, 127.0.0.2 } ip daddr 127.0.0.3",
+        ] {
+            assert!(script.contains(&format!("{ends} {end}")), "{script}");
+        }
+        assert!(script.starts_with(&unreset_script()));
     }
 }

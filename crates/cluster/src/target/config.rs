@@ -196,11 +196,25 @@ pub struct KindConfig {
     pub late_ms: u64,
     /// Names or roles of nodes that are killed and started again, once, while clients work.
     pub again: Option<Spanned<Vec<String>>>,
+    /// What happens to them instead of that.
+    #[serde(default)]
+    pub again_by: AgainBy,
     /// When: so long after the workload began and they serve. Virtual milliseconds.
     #[serde(default)]
     pub again_ms: u64,
     /// Nodes that the others are not told of: members once the workload makes them so.
     pub joining: Option<Spanned<Vec<String>>>,
+}
+
+/// How a workload has nodes come again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgainBy {
+    /// They are killed and started.
+    #[default]
+    Kill,
+    /// Their connections with other nodes are reset.
+    Reset,
 }
 
 #[derive(Clone, Debug, Deserialize)]

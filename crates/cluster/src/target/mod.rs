@@ -22,7 +22,7 @@ use temblor_model::settings::AnalysisSettings;
 use crate::artifact::Jdk;
 
 pub use cast::{Cast, Client, List, Node};
-pub use config::TargetConfig;
+pub use config::{AgainBy, TargetConfig};
 pub use error::{ConfigError, TargetError};
 pub use find::{TARGET_FILE, TargetPlace, find_target, list_targets};
 pub use known::{KnownBug, KnownMatch, read_known as known_bugs};
@@ -83,6 +83,8 @@ pub struct Target {
     pub late_ms: u64,
     /// Names or roles of nodes that are killed and started again while clients work.
     pub again: Vec<String>,
+    /// What happens to them instead of that.
+    pub again_by: AgainBy,
     /// When: virtual milliseconds after the workload began and they serve.
     pub again_ms: u64,
     pub stop: Option<Stop>,

@@ -157,6 +157,7 @@ impl<'a> RunConfig<'a> {
             warms: self.workload.gate && self.workload.warms,
             late_ms: kind.late_ms,
             again: self.again(kind, &health_config.single)?,
+            again_by: kind.again_by,
             again_ms: kind.again_ms,
             stop: stop.map(|stop| Stop {
                 order: stop.order.clone(),

@@ -14,7 +14,8 @@ public final class Workload {
     private static final int READS = 40;
     private static final int SNAPSHOT_WRITES = 150;
     private static final int LATER = 20;
-    private static final List<String> LATER_TOO = Arrays.asList("late", "rejoin", "restart");
+    private static final List<String> LATER_TOO =
+            Arrays.asList("late", "rejoin", "restart", "election");
     private static final int CLOSED = 100;
     private static final int GUARDED = 8;
     private static final int GUARDED_MOST = 60;
