@@ -1,6 +1,5 @@
 //! The trial's board as a file: made, mapped, and read as the nodes write it.
 
-use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -135,12 +134,12 @@ impl BoardFile {
         covered
     }
 
-    /// Where each process was hit so far, by its slot; of those that count.
-    pub fn visits(&self) -> BTreeMap<u32, Vec<Visit>> {
-        let mut all = BTreeMap::new();
+    /// What each process came by, where that was counted.
+    pub fn visited(&self) -> Vec<What> {
         if self.board.header().counts == 0 {
-            return all;
+            return Vec::new();
         }
+        let mut told = Vec::new();
         for slot in 0..self.slots_used() {
             let Some((node, _)) = self.board.joined(slot) else {
                 continue;
@@ -152,30 +151,15 @@ impl BoardFile {
                 hits,
                 first,
             };
-            let visits = table::visits(self.board.visits(slot)).map(visit).collect();
-            all.insert(slot, visit::summed(visits));
-        }
-        all
-    }
-
-    /// What each process came by, where that was counted; but for `earlier` visits.
-    pub fn visited(&self, earlier: &BTreeMap<u32, Vec<Visit>>) -> Vec<What> {
-        let mut told = Vec::new();
-        for (slot, visits) in self.visits() {
-            let Some((node, _)) = self.board.joined(slot) else {
-                continue;
-            };
             let one = |(from, to, count): (_, _, u64)| Move {
                 node: node.clone(),
                 from,
                 to,
                 count: u32::try_from(count).unwrap_or(u32::MAX),
             };
+            let visits: Vec<Visit> = table::visits(self.board.visits(slot)).map(visit).collect();
             let moves: Vec<Move> = table::moves(self.board.moves(slot)).map(one).collect();
-            let visits = match earlier.get(&slot) {
-                Some(earlier) => visit::without(visits, earlier),
-                None => visits,
-            };
+            let visits = visit::summed(visits);
             told.push(What::Visited {
                 node: node.clone(),
                 visits,

@@ -95,6 +95,9 @@ pub fn board(
 ) -> Result<BoardSpec, PlanError> {
     let Ground { catalog, nodes, .. } = ground;
     let online = plan.steps.iter().any(|s| s.when.is_online());
+    // A clean fork tells what the workload comes by; a cluster that is to be frozen does not count,
+    // so that its forks begin with nothing.
+    let learns = recording == Recording::Whole && plan.working;
     let of_access = |s: &Step| matches!(s.when, Trigger::AfterAccess { .. });
     let mut compiler = Compiler {
         ground,
@@ -106,7 +109,7 @@ pub fn board(
             tell_states: recording != Recording::None || plan.needs_states(),
             tell_accesses: plan.steps.iter().any(of_access),
             tell_timeouts: recording == Recording::All,
-            counts: online || recording != Recording::None,
+            counts: online || recording == Recording::All || learns,
             block_count: catalog.block_count,
             slots: nodes.len() as u32 * LIVES_PER_NODE,
             ..BoardSpec::default()

@@ -184,10 +184,7 @@ pub fn freeze(
     let hits = Hits::of(&running.events[..counted]);
     let contexts = frames(&running.events).collect();
     let mut events = std::mem::take(&mut running.events);
-    // A fork's board goes on counting: it tells again what was visited.
-    let is_told_again = |w: &What| matches!(w, What::Visited { .. } | What::Moved { .. });
-    let is_recorded = |w: &What| matches!(w, What::Hit { .. } | What::Context { .. });
-    events.retain(|e| !is_recorded(&e.what) && !is_told_again(&e.what));
+    events.retain(|e| !matches!(e.what, What::Hit { .. } | What::Context { .. }));
     Ok(Frozen {
         point,
         snapshot,

@@ -1,7 +1,6 @@
 //! A trial while it runs: its cell, nodes and clients, and one place where everything that
 //! happens becomes an event.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +14,6 @@ use temblor_model::event::{Event, Stage, What};
 use temblor_model::history::History;
 use temblor_model::op::{OpEvent, Reg};
 use temblor_model::plan::{Fault, Plan, Trigger};
-use temblor_model::visit::Visit;
 
 use crate::LabError;
 use crate::board::BoardFile;
@@ -114,8 +112,6 @@ pub struct Running<'a> {
     pub began: Instant,
     /// When the step that waits became the current one.
     pub(crate) step_since: (u32, Instant),
-    /// Visits that do not count: the plan is for what comes after them.
-    earlier: BTreeMap<u32, Vec<Visit>>,
     pub(crate) due: Vec<Due>,
     pub(crate) stage: Stage,
     out: EventOut<'a>,
@@ -201,7 +197,6 @@ impl<'a> Running<'a> {
             laps: Vec::new(),
             began: Instant::now(),
             step_since: (0, Instant::now()),
-            earlier: BTreeMap::new(),
             due: Vec::new(),
             stage: Stage::Start,
             out,
@@ -239,9 +234,6 @@ impl<'a> Running<'a> {
         self.laps.push((stage.name(), Instant::now()));
         if stage == Stage::Workload {
             self.board.arm();
-        }
-        if stage == Stage::Workload && self.plan.working {
-            self.earlier = self.board.visits();
         }
         if stage == Stage::Workload && self.board.current_step() == 0 {
             // A first step that waits for time counts from here.
@@ -561,7 +553,7 @@ impl<'a> Running<'a> {
     pub fn finish(&mut self) {
         self.take_in();
         self.take_logs(true);
-        for what in self.board.visited(&self.earlier) {
+        for what in self.board.visited() {
             self.emit(what);
         }
         if self.board.lost_visits() {

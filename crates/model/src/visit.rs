@@ -53,18 +53,6 @@ pub fn summed(mut visits: Vec<Visit>) -> Vec<Visit> {
     visits
 }
 
-/// What is left when `earlier` ones, summed like these, do not count.
-pub fn without(mut visits: Vec<Visit>, earlier: &[Visit]) -> Vec<Visit> {
-    for visit in &mut visits {
-        let same =
-            |v: &&Visit| (&v.node, v.state, v.site) == (&visit.node, visit.state, visit.site);
-        let before = earlier.iter().find(same).map_or(0, |v| v.hits);
-        visit.hits = visit.hits.saturating_sub(before);
-    }
-    visits.retain(|v| v.hits > 0);
-    visits
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,8 +78,5 @@ mod tests {
             visit("n2", None, 1, 9),
         ];
         assert_eq!(all, expected);
-        let earlier = [visit("n1", None, 5, 5), visit("n2", None, 1, 9)];
-        let left = [visit("n1", None, 2, 5), visit("n1", Some(1), 2, 7)];
-        assert_eq!(without(all, &earlier), left);
     }
 }
