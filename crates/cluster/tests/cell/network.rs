@@ -164,3 +164,29 @@ fn a_partition_holds_back_connections_that_stand() {
     bench.cell.heal().unwrap();
     wait_until("the connection to go on", || lines() > before + 2);
 }
+
+#[test]
+fn a_reset_ends_connections_that_stand_and_refuses_new_ones() {
+    let bench = open();
+    bench.start("n2", &[CELL_PROGRAM, "tcp-echo", "127.0.0.2:7100"]);
+    bench.wait_for_text("n2", "listening");
+    // Without a bound source the kernel takes 127.0.0.1, the first node's address.
+    let script = "exec 3<>/dev/tcp/127.0.0.2/7100; \
+        while echo line >&3 && read -r answer <&3; do echo $answer; sleep 0.01; done; echo over";
+    bench.start("n1", &["/bin/bash", "-c", script]);
+    bench.wait_for_text("n1", "line");
+    let addr = |i| Ipv4Addr::new(127, 0, 0, i);
+    let others = [addr(2), addr(3)];
+    bench.cell.reset(addr(1), &others).expect("nft");
+    bench.wait_for_text("n1", "over");
+    let ask = |source: &str| {
+        let to = "127.0.0.2:7100";
+        let argv = [CELL_PROGRAM, "tcp-ask", source, to, "hello", "30000"];
+        bench.end_of(bench.start("ask", &argv)).code == Some(0)
+    };
+    assert!(!ask("127.0.0.1"), "n1 is refused");
+    assert!(ask("127.0.0.3"), "n3 is not");
+    assert!(ask("127.0.0.101"), "nor is a client");
+    bench.cell.unreset().unwrap();
+    assert!(ask("127.0.0.1"), "n1 can connect again");
+}
