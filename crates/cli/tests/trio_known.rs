@@ -12,7 +12,7 @@ use program::{LIMIT, Output, Running, Turn, assert_nothing_runs, sources, temblo
 fn run(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(temblor());
     command.arg("--store").arg(folder.join("store")).args(args);
-    let output = Running::start(command, folder).wait(LIMIT);
+    let output = Running::start(command, folder).wait(2 * LIMIT);
     assert_nothing_runs(folder);
     output
 }

@@ -122,10 +122,11 @@ impl Gate {
 }
 
 impl State {
-    /// Trials for which there is time on average; one per core before that is known.
+    /// Trials for which there is time on average; two per core before that is known.
     fn bearable(&self) -> u32 {
         let time = FULL * f64::from(cores());
-        self.share.map_or(cores(), |share| (time / share) as u32)
+        self.share
+            .map_or(2 * cores(), |share| (time / share) as u32)
     }
 }
 
@@ -199,7 +200,7 @@ mod tests {
     fn trials_that_work_more_leave_room_for_fewer() {
         let gate = Gate::new(0);
         let bearable = || lock(&gate.state).bearable();
-        assert_eq!(bearable(), cores());
+        assert_eq!(bearable(), cores() * 2);
         gate.learn(10.0, 2.0);
         assert_eq!(bearable(), cores() * 4);
         for _ in 0..100 {
