@@ -12,7 +12,7 @@ use program::{LIMIT, Output, Running, Turn, assert_nothing_runs, sources, temblo
 fn run(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(temblor());
     command.arg("--store").arg(folder.join("store")).args(args);
-    let output = Running::start(command, folder).wait(2 * LIMIT);
+    let output = Running::start(command, folder).wait(LIMIT);
     assert_nothing_runs(folder);
     output
 }
@@ -127,32 +127,37 @@ fn every_policy_of_the_papers_finds_where_to_inject() {
         .prefix("temblor-policies-")
         .tempdir()
         .unwrap();
-    let policies = "bsrr,new-state,fate,sieve,sieve-s,sieve-i,chronos,in-order,coin";
-    let args = [
-        "compare",
-        "trio",
-        "--policies",
-        policies,
-        "--trials",
-        "3",
-        "--seeds",
-        "1",
-        "--faults",
-        "throw,delay",
-        "--confirm",
-        "1",
-        "--baselines",
-        "2",
-        "--json",
-    ];
-    let output = run(folder.path(), &args);
-    assert!([0, 1, 2].contains(&output.code), "{output:#?}");
-    let contest = output.json();
-    let campaigns = contest["campaigns"].as_array().unwrap();
-    assert_eq!(campaigns.len(), 9, "{contest:#}");
-    for campaign in campaigns {
-        assert_eq!(campaign["trials"], 3, "{campaign:#}");
-        assert!(campaign["fired"].as_u64() >= Some(1), "{campaign:#}");
+    // In two comparisons: each of them has to end in time.
+    for policies in [
+        "bsrr,new-state,fate,in-order,coin",
+        "sieve,sieve-s,sieve-i,chronos",
+    ] {
+        let args = [
+            "compare",
+            "trio",
+            "--policies",
+            policies,
+            "--trials",
+            "3",
+            "--seeds",
+            "1",
+            "--faults",
+            "throw,delay",
+            "--confirm",
+            "1",
+            "--baselines",
+            "2",
+            "--json",
+        ];
+        let output = run(folder.path(), &args);
+        assert!([0, 1, 2].contains(&output.code), "{output:#?}");
+        let contest = output.json();
+        let campaigns = contest["campaigns"].as_array().unwrap();
+        assert_eq!(campaigns.len(), policies.split(',').count());
+        for campaign in campaigns {
+            assert_eq!(campaign["trials"], 3, "{campaign:#}");
+            assert!(campaign["fired"].as_u64() >= Some(1), "{campaign:#}");
+        }
     }
     let states = folder.path().join("store/latest/machines.json");
     let states = std::fs::read_to_string(states).unwrap();

@@ -123,11 +123,18 @@ impl Running<'_> {
                 Ok("started again".into())
             }
             Fault::Pause { node, ms } => {
-                let told = match self.pause_node(self.node_index(node)?, *ms)? {
-                    true => "paused",
-                    false => "not running: nothing to pause",
+                let i = self.node_index(node)?;
+                let Some(process) = self.nodes[i].process else {
+                    return Ok("not running: nothing to pause".into());
                 };
-                Ok(told.into())
+                self.cell.pause(process)?;
+                self.nodes[i].paused = true;
+                let at = Instant::now() + self.clock.real(*ms);
+                self.due.push(Due {
+                    at,
+                    what: Later::Resume(process),
+                });
+                Ok("paused".into())
             }
             Fault::Partition { groups } => {
                 let mut sides = Vec::new();
@@ -272,21 +279,6 @@ impl Running<'_> {
         let node = self.nodes[i].name.clone();
         self.emit(What::CutOff { node, ms: RESET_MS });
         Ok(())
-    }
-
-    /// For so many virtual milliseconds; false when it does not run.
-    pub(crate) fn pause_node(&mut self, i: usize, ms: u64) -> Result<bool, LabError> {
-        let Some(process) = self.nodes[i].process else {
-            return Ok(false);
-        };
-        self.cell.pause(process)?;
-        self.nodes[i].paused = true;
-        let at = Instant::now() + self.clock.real(ms);
-        self.due.push(Due {
-            at,
-            what: Later::Resume(process),
-        });
-        Ok(true)
     }
 
     fn kill_node(&mut self, i: usize) -> Result<(), LabError> {

@@ -187,6 +187,11 @@ fn a_reset_ends_connections_that_stand_and_refuses_new_ones() {
     assert!(!ask("127.0.0.1"), "n1 is refused");
     assert!(ask("127.0.0.3"), "n3 is not");
     assert!(ask("127.0.0.101"), "nor is a client");
+    bench.cell.reset(addr(3), &[addr(1), addr(2)]).unwrap();
+    assert!(!ask("127.0.0.3") && !ask("127.0.0.1"), "both are refused");
     bench.cell.unreset().unwrap();
-    assert!(ask("127.0.0.1"), "n1 can connect again");
+    assert!(
+        ask("127.0.0.1") && ask("127.0.0.3"),
+        "both can connect again"
+    );
 }
