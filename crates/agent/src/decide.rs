@@ -44,31 +44,39 @@ pub enum Decision {
     },
 }
 
-/// Evaluates the step that may fire next; asks `around` only where the trigger wants it.
-pub fn decide(board: &Board, node: u64, hit: Hit, around: &mut dyn Around) -> Decision {
+/// Whether the step that may fire next is about such hits.
+pub fn concerns(board: &Board, node: u64, hit: Hit) -> bool {
+    case(board, node, hit).is_some()
+}
+
+fn case(board: &Board, node: u64, hit: Hit) -> Option<Case<'_>> {
     if hit.arm & (ARM_STEP | ARM_SET) == 0 {
-        return Decision::Pass;
+        return None;
     }
     let index = board.header().current_step.load(Ordering::Acquire);
-    let Some(step) = board.steps().get(index as usize) else {
-        return Decision::Pass;
-    };
+    let step = board.steps().get(index as usize)?;
     let site_matches = match step.site {
         ANY_SITE => hit.arm & ARM_SET != 0,
         site => site == hit.site,
     };
     let state = hit.state.map_or(0, |s| s + 1);
     let state_matches = step.state == ANY_STATE || step.state == state;
-    if !site_matches || !state_matches || (step.node != 0 && step.node != node) {
-        return Decision::Pass;
-    }
-    let case = Case {
+    let node_matches = step.node == 0 || step.node == node;
+    (site_matches && state_matches && node_matches).then_some(Case {
         board,
         node,
         index,
         step,
         hit,
+    })
+}
+
+/// Evaluates the step that may fire next; asks `around` only where the trigger wants it.
+pub fn decide(board: &Board, node: u64, hit: Hit, around: &mut dyn Around) -> Decision {
+    let Some(case) = case(board, node, hit) else {
+        return Decision::Pass;
     };
+    let (step, index) = (case.step, case.index);
     match TriggerKind::from_u32(step.trigger) {
         Some(TriggerKind::AtHit) => case.at_hit(around),
         Some(TriggerKind::Random) => case.random(around),

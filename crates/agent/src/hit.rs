@@ -12,7 +12,7 @@ use temblor_model::board::{ARM_COUNT, ARM_RECORD, ARM_SET, NO_STEP};
 use crate::agent::Agent;
 use crate::ask::{Question, ask};
 use crate::clock;
-use crate::decide::{Around, Decision, Hit, decide};
+use crate::decide::{Around, Decision, Hit, concerns, decide};
 use crate::jvm::Jni;
 use crate::stack::Stack;
 use crate::states;
@@ -156,10 +156,13 @@ impl Visit<'_> {
         if !counted || header.current_step.load(Ordering::Relaxed) == NO_STEP {
             return;
         }
-        // Where a step may fire, the hit must be found again by its stack.
-        let stack = match self.hit.arm & ARM_SET {
-            0 => self.stack_while_cheap(),
-            _ => self.walked().hash,
+        let stack = if self.hit.arm & ARM_SET == 0 {
+            self.stack_while_cheap()
+        } else if concerns(board, self.agent.place.node, self.hit) {
+            // Where a step may fire, the hit must be found again by its stack.
+            self.walked().hash
+        } else {
+            0
         };
         let what = (self.hit.site, self.hit.state, stack);
         let visits = board.visits(self.agent.place.slot);

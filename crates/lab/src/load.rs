@@ -14,7 +14,7 @@ use crate::campaign::lock;
 const BUSY: f64 = 0.90;
 /// All that run take no more of the machine than this on average.
 const FULL: f64 = 0.80;
-/// How much one trial counts in what they take on average.
+/// How much the newest trial counts in what they take on average.
 const WEIGHT: f64 = 0.1;
 /// What a trial that has just begun costs shows after this long.
 const SETTLE: Duration = Duration::from_millis(400);
@@ -39,8 +39,15 @@ struct State {
     last_began: Instant,
     since: (Instant, Ticks),
     busy: f64,
-    /// Cores that a trial keeps busy while it runs, on average; none before the first has ended.
-    share: Option<f64>,
+    /// What a trial takes on average; none before the first has ended.
+    takes: Option<Takes>,
+}
+
+/// How long a trial runs, and for how long it keeps a core busy.
+#[derive(Clone, Copy)]
+struct Takes {
+    seconds: f64,
+    cpu_seconds: f64,
 }
 
 /// Processor time of the machine since it started.
@@ -76,7 +83,7 @@ impl Gate {
                 last_began: now,
                 since: (now, read_ticks()),
                 busy: 1.0,
-                share: None,
+                takes: None,
             }),
         }
     }
@@ -94,10 +101,17 @@ impl Gate {
 
     /// What a trial took from its beginning to its end, and of the processors.
     pub fn learn(&self, seconds: f64, cpu_seconds: f64) {
-        let share = cpu_seconds / seconds.max(0.001);
         let mut state = lock(&self.state);
-        let before = state.share.unwrap_or(share);
-        state.share = Some(before + WEIGHT * (share - before));
+        let newest = Takes {
+            seconds,
+            cpu_seconds,
+        };
+        let before = state.takes.unwrap_or(newest);
+        let towards = |from: f64, to: f64| from + WEIGHT * (to - from);
+        state.takes = Some(Takes {
+            seconds: towards(before.seconds, seconds),
+            cpu_seconds: towards(before.cpu_seconds, cpu_seconds),
+        });
     }
 
     fn try_enter(&self) -> bool {
@@ -125,8 +139,9 @@ impl State {
     /// Trials for which there is time on average; two per core before that is known.
     fn bearable(&self) -> u32 {
         let time = FULL * f64::from(cores());
-        self.share
-            .map_or(2 * cores(), |share| (time / share) as u32)
+        self.takes.map_or(2 * cores(), |takes| {
+            (time * takes.seconds / takes.cpu_seconds.max(0.001)) as u32
+        })
     }
 }
 
@@ -207,6 +222,17 @@ mod tests {
             gate.learn(10.0, 4.0);
         }
         assert_eq!(bearable(), cores() * 2);
+    }
+
+    /// Most of the time, what runs is what takes long.
+    #[test]
+    fn short_trials_that_work_count_less_than_long_ones_that_wait() {
+        let gate = Gate::new(0);
+        for _ in 0..100 {
+            gate.learn(1.0, 1.0);
+            gate.learn(9.0, 1.0);
+        }
+        assert_eq!(lock(&gate.state).bearable(), cores() * 4);
     }
 
     #[test]

@@ -179,6 +179,27 @@ fn random_is_the_same_under_the_same_seed_and_near_its_rate() {
 }
 
 #[test]
+fn a_step_concerns_hits_in_its_state_on_its_node_until_it_has_fired() {
+    let random = StepSpec {
+        rate: 1.0,
+        node: 3,
+        state: 6,
+        ..step(TriggerKind::Random)
+    };
+    let board = board_of(&spec(vec![random]));
+    let at = |state| Hit {
+        state,
+        ..hit(2, ARM_SET, 1)
+    };
+    assert!(concerns(&board, 3, at(Some(5))));
+    assert!(!concerns(&board, 4, at(Some(5))));
+    assert!(!concerns(&board, 3, at(Some(4))) && !concerns(&board, 3, at(None)));
+    let decision = decide(&board, 3, at(Some(5)), &mut no_stack);
+    assert_ne!(decision, Decision::Pass);
+    assert!(!concerns(&board, 3, at(Some(5))));
+}
+
+#[test]
 fn any_fault_is_drawn_from_the_site_and_only_from_it() {
     let fault = |seed, site| {
         let random = StepSpec {

@@ -50,23 +50,10 @@ impl Ring {
     pub fn write(&self, kind: u16, body: &[u8]) -> bool {
         let body = &body[..body.len().min(MAX_BODY)];
         let units = (PREFIX + body.len()).div_ceil(UNIT) as u64;
-        let mut head = self.slot.head.load(Ordering::Relaxed);
-        loop {
-            let tail = self.slot.tail.load(Ordering::Acquire);
-            if head + units - tail > self.units() {
-                self.slot.dropped.fetch_add(1, Ordering::Relaxed);
-                return false;
-            }
-            match self.slot.head.compare_exchange_weak(
-                head,
-                head + units,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break,
-                Err(now) => head = now,
-            }
-        }
+        let Some(head) = self.claim(self.slot.head.load(Ordering::Relaxed), units) else {
+            self.slot.dropped.fetch_add(1, Ordering::Relaxed);
+            return false;
+        };
         let meta = u64::from(kind) << 32 | body.len() as u64;
         self.word(head, 1).store(meta, Ordering::Relaxed);
         for (i, chunk) in body.chunks(8).enumerate() {
@@ -77,6 +64,26 @@ impl Ring {
         }
         self.word(head, 0).store(head + 1, Ordering::Release);
         true
+    }
+
+    /// Takes units at the head, which was `head` a while ago: others may have written, and the lab
+    /// read, beyond it since. None when the ring is full.
+    fn claim(&self, mut head: u64, units: u64) -> Option<u64> {
+        loop {
+            let tail = self.slot.tail.load(Ordering::Acquire);
+            if head + units > tail + self.units() {
+                return None;
+            }
+            match self.slot.head.compare_exchange_weak(
+                head,
+                head + units,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(head),
+                Err(now) => head = now,
+            }
+        }
     }
 
     /// The next record, oldest first. `dead`: the process is gone, so holes are stepped over.
@@ -169,6 +176,15 @@ mod tests {
         assert_eq!(ring.read(false), None, "a live writer may still commit");
         assert_eq!(ring.read(true).unwrap().body, b"after");
         assert_eq!(ring.read(true), None);
+    }
+
+    #[test]
+    fn a_writer_that_was_overtaken_finds_the_head_again() {
+        let ring = ring(4);
+        for _ in 0..10 {
+            assert!(ring.write(1, &[]) && ring.read(false).is_some());
+        }
+        assert_eq!(ring.claim(0, 1), Some(10));
     }
 
     #[test]
