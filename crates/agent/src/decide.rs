@@ -162,9 +162,7 @@ impl Case<'_> {
     }
 
     fn is_barred(self, around: &mut dyn Around) -> bool {
-        let barred = self.board.barred();
-        let mut key = || context_key(self.hit.site, around.stack());
-        !barred.is_empty() && barred.binary_search(&key()).is_ok()
+        !self.board.barred().is_empty() && self.board.is_barred(self.hit.site, around.stack())
     }
 
     fn take(self) -> Decision {

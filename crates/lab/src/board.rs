@@ -10,7 +10,7 @@ use memmap2::MmapMut;
 use temblor_model::board::NO_STEP;
 use temblor_model::board::record::Record;
 use temblor_model::board::spec::BoardSpec;
-use temblor_model::board::table;
+use temblor_model::board::table::{self, Counted};
 use temblor_model::board::view::{AskCell, Board, ask};
 use temblor_model::event::What;
 use temblor_model::visit::{self, Move, Visit};
@@ -144,12 +144,13 @@ impl BoardFile {
             let Some((node, _)) = self.board.joined(slot) else {
                 continue;
             };
-            let visit = |(site, state, hits, first)| Visit {
+            let visit = |one: Counted| Visit {
                 node: node.clone(),
-                state,
-                site,
-                hits,
-                first,
+                state: one.state,
+                site: one.site,
+                hits: one.hits,
+                first: one.first,
+                in_memory: self.board.is_barred(one.site, one.stack),
             };
             let one = |(from, to, count): (_, _, u64)| Move {
                 node: node.clone(),

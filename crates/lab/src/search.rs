@@ -165,6 +165,10 @@ mod tests {
             })
         }
 
+        fn learns(&self) -> bool {
+            true
+        }
+
         fn learn(&mut self, _: &Plan, outcome: &Outcome) {
             self.learned += 1;
             self.order.lock().unwrap().push(outcome.trial);

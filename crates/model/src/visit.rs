@@ -16,6 +16,9 @@ pub struct Visit {
     pub hits: u32,
     /// Its place in the order in which the trial came to such pairs, all nodes together.
     pub first: u32,
+    /// All of them met only memory, where nothing can fail; only known where a step might fire.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_memory: bool,
 }
 
 /// A task went from one state into another, in one node, so often.
@@ -47,6 +50,7 @@ pub fn summed(mut visits: Vec<Visit>) -> Vec<Visit> {
         if same {
             kept.hits += next.hits;
             kept.first = kept.first.min(next.first);
+            kept.in_memory &= next.in_memory;
         }
         same
     });
@@ -65,6 +69,7 @@ mod tests {
             site: 4,
             hits,
             first,
+            in_memory: false,
         };
         let all = summed(vec![
             visit("n2", None, 1, 9),

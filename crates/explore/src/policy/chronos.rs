@@ -115,6 +115,10 @@ impl Policy for Chronos {
         Some(plan)
     }
 
+    fn learns(&self) -> bool {
+        true
+    }
+
     fn learn(&mut self, _: &Plan, outcome: &Outcome) {
         let Some(mut points) = self.unlearned.pop_front() else {
             return;
@@ -168,6 +172,7 @@ mod tests {
             site,
             hits: 1,
             first,
+            in_memory: false,
         };
         outcome.visits = (0..).zip(order).map(visit).collect();
         policy.learn(&plan, &outcome);

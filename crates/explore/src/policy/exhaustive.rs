@@ -19,7 +19,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use temblor_model::bug::Outcome;
 use temblor_model::plan::{Fault, Plan, Trigger};
 use temblor_model::site::SiteId;
 
@@ -208,12 +207,6 @@ fn take_turns(round: Round, draw: &mut Draw) -> Vec<Injection> {
 impl Policy for Exhaustive {
     fn next(&mut self) -> Option<Plan> {
         self.plans.pop_front()
-    }
-
-    fn learn(&mut self, _: &Plan, _: &Outcome) {}
-
-    fn learns(&self) -> bool {
-        false
     }
 }
 

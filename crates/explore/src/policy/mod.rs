@@ -36,13 +36,13 @@ pub trait Policy: Send {
     /// The next plan, or None when there is nothing left to try.
     fn next(&mut self) -> Option<Plan>;
 
-    /// What a trial came to. Called in order of trial numbers.
-    fn learn(&mut self, plan: &Plan, outcome: &Outcome);
-
-    /// False for a policy whose plans do not depend on outcomes: nobody waits for them.
+    /// Whether plans depend on outcomes: if not, nobody waits for these.
     fn learns(&self) -> bool {
-        true
+        false
     }
+
+    /// What a trial came to. Called in order of trial numbers.
+    fn learn(&mut self, _: &Plan, _: &Outcome) {}
 
     /// How many of a plan's first steps are those of many other plans: they need to run once, and
     /// each plan can go on from there.

@@ -237,6 +237,10 @@ impl Policy for Novel {
         Some(Plan::single(self.draw.plan_seed(), when, fault))
     }
 
+    fn learns(&self) -> bool {
+        true
+    }
+
     fn learn(&mut self, _: &Plan, outcome: &Outcome) {
         let Some(issued) = self.unlearned.pop_front() else {
             return;

@@ -10,7 +10,6 @@
 
 use std::collections::VecDeque;
 
-use temblor_model::bug::Outcome;
 use temblor_model::plan::{Fault, Plan, Step, Trigger};
 
 use super::draw::Draw;
@@ -116,12 +115,6 @@ impl Policy for Pairs {
             0 => None,
             _ => self.next(),
         }
-    }
-
-    fn learn(&mut self, _: &Plan, _: &Outcome) {}
-
-    fn learns(&self) -> bool {
-        false
     }
 
     /// The first fault.

@@ -12,7 +12,6 @@
 
 use std::collections::BTreeMap;
 
-use temblor_model::bug::Outcome;
 use temblor_model::plan::{Fault, Plan, Trigger};
 
 use super::draw::Draw;
@@ -84,12 +83,6 @@ impl Policy for InOrder {
         }
         Some(plan(self.draw.plan_seed(), when, fault))
     }
-
-    fn learn(&mut self, _: &Plan, _: &Outcome) {}
-
-    fn learns(&self) -> bool {
-        false
-    }
 }
 
 /// See the module.
@@ -115,12 +108,6 @@ impl Policy for Coin {
         };
         let plan = Plan::single(self.draw.plan_seed(), when, Fault::Any);
         self.anything.then_some(plan)
-    }
-
-    fn learn(&mut self, _: &Plan, _: &Outcome) {}
-
-    fn learns(&self) -> bool {
-        false
     }
 }
 

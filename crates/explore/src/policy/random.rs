@@ -1,7 +1,6 @@
 //! `random`: the baseline of Legolas §7.3. Each trial takes a reached context on a node, then one
 //! of its faults, then one of its hits, each drawn uniformly. It never ends and learns nothing.
 
-use temblor_model::bug::Outcome;
 use temblor_model::plan::{Plan, Trigger};
 
 use super::draw::Draw;
@@ -50,12 +49,6 @@ impl Policy for Random {
             nth: 1 + self.draw.below(node.hits as usize) as u32,
         };
         Some(plan(self.draw.plan_seed(), when, fault.clone()))
-    }
-
-    fn learn(&mut self, _: &Plan, _: &Outcome) {}
-
-    fn learns(&self) -> bool {
-        false
     }
 }
 

@@ -1,6 +1,5 @@
 //! `replay`: exactly the given plan, so many times.
 
-use temblor_model::bug::Outcome;
 use temblor_model::plan::Plan;
 
 use super::Policy;
@@ -21,12 +20,6 @@ impl Policy for Replay {
     fn next(&mut self) -> Option<Plan> {
         self.left = self.left.checked_sub(1)?;
         Some(self.plan.clone())
-    }
-
-    fn learn(&mut self, _: &Plan, _: &Outcome) {}
-
-    fn learns(&self) -> bool {
-        false
     }
 }
 

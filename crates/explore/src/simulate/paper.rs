@@ -33,7 +33,15 @@ struct Info {
     prob: f64,
     /// Trials that had `occure`: the paper does not say over what it is counted.
     trials: u64,
+    /// Trials on end that focused on it and injected nothing.
     in_vain: u32,
+}
+
+impl Info {
+    /// The second half is not in the paper: see policy/bsrr.rs.
+    fn is_used(&self) -> bool {
+        self.budget == 0 || self.in_vain >= 5
+    }
 }
 
 impl Algorithm2 {
@@ -41,12 +49,12 @@ impl Algorithm2 {
         self.reset_if_all_used();
         while let Some(s) = self.rrl.pop_front() {
             let info = self.visit.get(&s);
-            if info.is_none_or(|info| info.budget > 0) {
+            if info.is_none_or(|info| !info.is_used()) {
                 self.rrl.push_back(s);
                 break;
             }
         }
-        while !self.rrl.is_empty() && self.visit[&self.rrl[0]].budget == 0 {
+        while !self.rrl.is_empty() && self.visit[&self.rrl[0]].is_used() {
             self.rrl.pop_front();
         }
         for info in self.visit.values_mut() {
@@ -76,10 +84,8 @@ impl Algorithm2 {
         false
     }
 
-    /// Not in the paper: see policy/bsrr.rs.
     fn reset_if_all_used(&mut self) {
-        let is_used = |info: &Info| info.budget == 0 || info.in_vain >= 5;
-        if self.visit.values().all(is_used) {
+        if self.visit.values().all(Info::is_used) {
             for info in self.visit.values_mut() {
                 (info.budget, info.in_vain) = (5, 0);
             }
@@ -89,16 +95,11 @@ impl Algorithm2 {
 
     /// Whatever the paper leaves to be counted.
     fn learn(&mut self, focus: Option<Tuple>, injected: bool) {
-        let came = focus.is_some_and(|f| self.current.contains(&f));
         for tuple in std::mem::take(&mut self.current) {
             self.visit.get_mut(&tuple).unwrap().trials += 1;
         }
         if let Some(info) = focus.and_then(|f| self.visit.get_mut(&f)) {
-            match (injected, came) {
-                (true, _) => info.in_vain = 0,
-                (false, true) => {}
-                (false, false) => info.in_vain += 1,
-            }
+            info.in_vain = if injected { 0 } else { info.in_vain + 1 };
         }
     }
 }

@@ -45,6 +45,7 @@ impl Request {
             site: self.site,
             hits: 1,
             first,
+            in_memory: false,
         }
     }
 

@@ -116,13 +116,27 @@ pub fn is_first(table: &[AtomicU64], key: u64) -> bool {
     place(table, key).is_some_and(|(_, new)| new)
 }
 
-/// The visits in a table: site, state, hits, first.
-pub fn visits(table: &[VisitRec]) -> impl Iterator<Item = (u32, Option<u32>, u32, u32)> {
+/// What a table says of hits of a site in a state under a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    pub site: u32,
+    pub state: Option<u32>,
+    /// 0: it was not walked.
+    pub stack: u64,
+    pub hits: u32,
+    pub first: u32,
+}
+
+/// The visits in a table.
+pub fn visits(table: &[VisitRec]) -> impl Iterator<Item = Counted> {
     let used = table.iter().filter(|r| r.hits.load(Ordering::Acquire) > 0);
-    used.map(|r| {
-        let state = r.state.load(Ordering::Relaxed).checked_sub(1);
-        let read = |n: &AtomicU32| n.load(Ordering::Relaxed);
-        (read(&r.site), state, read(&r.hits), read(&r.first))
+    let read = |n: &AtomicU32| n.load(Ordering::Relaxed);
+    used.map(move |r| Counted {
+        site: read(&r.site),
+        state: read(&r.state).checked_sub(1),
+        stack: r.stack.load(Ordering::Relaxed),
+        hits: read(&r.hits),
+        first: read(&r.first),
     })
 }
 
@@ -154,8 +168,15 @@ mod tests {
         assert_eq!(visit(3, Some(0), 7), 1);
         assert_eq!(visit(3, None, 7), 2);
         let mut all: Vec<_> = visits(&table).collect();
-        all.sort();
-        assert_eq!(all, [(3, None, 2, 0), (3, Some(0), 1, 1)]);
+        all.sort_by_key(|one| one.first);
+        let counted = |state, hits, first| Counted {
+            site: 3,
+            state,
+            stack: 7,
+            hits,
+            first,
+        };
+        assert_eq!(all, [counted(None, 2, 0), counted(Some(0), 1, 1)]);
     }
 
     #[test]

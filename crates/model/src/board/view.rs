@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use super::ring::Ring;
-use super::spec::{FaultSpec, Points, StepSpec};
+use super::spec::{FaultSpec, Points, StepSpec, context_key};
 use super::table::{MOVES, MoveRec, SEEN, VISITS, VisitRec};
 use super::{ASK_CELLS, MAGIC, NAME_LEN, VERSION};
+use crate::site::SiteId;
 
 macro_rules! plain {
     ($($t:ty),*) => {$(impl $t {
@@ -376,6 +377,12 @@ impl Board {
     /// Sorted keys of contexts in which no step fires that leaves the site open.
     pub fn barred(&self) -> &'static [u64] {
         self.part(self.header().barred_at, self.header().barred_count)
+    }
+
+    /// Whether no such step fires at the site under this stack.
+    pub fn is_barred(&self, site: SiteId, stack: u64) -> bool {
+        let key = context_key(site, stack);
+        self.barred().binary_search(&key).is_ok()
     }
 
     /// What was new in this trial.
