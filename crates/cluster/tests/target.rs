@@ -261,6 +261,18 @@ fn mistakes_in_facts_are_named_with_their_place() {
         38,
         "`workload.kinds.restart.again`: `laeder` is no node, and no role in `health.single`",
     );
+    check(
+        "[warp]",
+        "[workload.kinds.bare]\naway = [\"n7\"]\n[warp]",
+        38,
+        "`workload.kinds.bare.away`: no node is named `n7`",
+    );
+    check(
+        "[warp]",
+        "[workload.kinds.bare]\nagain_by = \"stop\"\n[warp]",
+        38,
+        "`workload.kinds.bare.again_by`: unknown variant `stop`",
+    );
     check("within_ms = 20000", "within_ms = 0", 30, "within 0 ms");
     check(
         "clients = 4",

@@ -8,7 +8,7 @@ use temblor_model::site::SiteId;
 use temblor_model::visit::{self, Move, Visit};
 
 use crate::effects::{Effects, awaited, stage_us};
-use crate::ops::{Span, spans};
+use crate::ops::{Span, spans, waits};
 use crate::template::{ends_thread, severity, template};
 
 /// An operation is unusually slow when it takes longer than so many of a hundred.
@@ -63,7 +63,36 @@ pub fn learn_baseline(histories: &[History]) -> Baseline {
     }
     baseline.reached = reached.into_values().collect();
     baseline.latency = latency(histories);
+    baseline.waits_ms = longest_waits_ms(histories);
     baseline
+}
+
+/// How long clients of each node wait at the most in a usual run: an unlucky election now and then
+/// is none.
+fn longest_waits_ms(histories: &[History]) -> BTreeMap<String, u64> {
+    let mut longest: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for history in histories {
+        let last_us = history.events.last().map_or(0, |e| e.at_us);
+        let until_us = stage_us(history, Stage::Heal).unwrap_or(last_us);
+        let mut of_run: BTreeMap<&str, u64> = BTreeMap::new();
+        let spans = awaited(history);
+        for wait in waits(&spans, until_us) {
+            let most_us = of_run.entry(wait.node).or_default();
+            *most_us = wait.took_us().max(*most_us);
+        }
+        for (node, us) in of_run {
+            longest
+                .entry(node.into())
+                .or_default()
+                .push(us.div_ceil(1_000));
+        }
+    }
+    let median = |mut all: Vec<u64>| {
+        all.sort_unstable();
+        all[(all.len() - 1) / 2]
+    };
+    let of_node = |(node, all)| (node, median(all));
+    longest.into_iter().map(of_node).collect()
 }
 
 /// What runs in which state, and how long timeouts are.
@@ -112,10 +141,10 @@ fn learn_times(history: &History, baseline: &mut Baseline) {
     baseline.recovery_ms = recovery_ms.max(baseline.ready_ms);
     let spans = awaited(history);
     let wait_us = |span: &Span<'_>| span.end_us(effects.stop_us).saturating_sub(span.began_us);
-    let mut waits: Vec<u64> = spans.iter().map(wait_us).collect();
-    waits.sort_unstable();
+    let mut each_us: Vec<u64> = spans.iter().map(wait_us).collect();
+    each_us.sort_unstable();
     // Not the longest: a JVM's first operations, and a machine's hiccups, say nothing of the rest.
-    if let Some(usual) = waits.get(waits.len() * USUAL_PERCENT / 100) {
+    if let Some(usual) = each_us.get(each_us.len() * USUAL_PERCENT / 100) {
         baseline.op_ms = baseline.op_ms.max(usual.div_ceil(1_000));
     }
     let began_us = stage_us(history, Stage::Workload).unwrap_or(0);
@@ -248,6 +277,23 @@ mod tests {
         };
         let all: Vec<String> = baseline.latency.iter().map(told).collect();
         assert_eq!(all, ["read get 1: 7 7 7", "write put 100: 50 95 100"]);
+    }
+
+    #[test]
+    fn waits_are_those_of_a_usual_run_over_all_tries_until_something_works() {
+        let run = |until: u64| {
+            let lost = "100 op c1 put 1 invoke\n 150 op c1 put 1 timeout\n";
+            let found = format!("160 op c1 put 2 invoke\n {until} op c1 put 2 ok\n");
+            let other = "200 op c2 put 1 invoke\n 210 op c2 put 1 fail: no\n";
+            let finale = "5000 stage heal\n 5001 op c1 tree 3 invoke\n 9000 op c1 tree 3 ok";
+            history(&format!("{lost}{found}{other}{finale}"))
+        };
+        let runs = [run(300), run(4_000), run(310), run(320)];
+        let waits = learn_baseline(&runs).waits_ms;
+        assert_eq!(
+            waits,
+            BTreeMap::from([("n1".into(), 210), ("n2".into(), 10)])
+        );
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! - A fault disturbs every client from the moment it fires until its own effect is over (a delay
 //!   or pause: its length in virtual time; a partition: until it is mended; all others: at once)
 //!   plus `grace`. Healing ends pauses and partitions.
-//! - Where the workload itself cuts a node off, that disturbs like a fault.
+//! - Where the workload itself cuts a node off, that disturbs its own clients until it is over
+//!   plus `grace`, and the others like a fault that is over at once.
 //! - A node that is down (killed, exited, or started and not ready) excuses its own clients until
 //!   it is ready again plus `grace` (the first start: until it is ready, if that was before the
 //!   workload began); it excuses the others for `grace` after it went down, and from its restart
@@ -141,12 +142,16 @@ impl Effects {
                 to_us,
             });
         };
-        let cuts = history.events.iter().filter_map(|e| match &e.what {
-            What::CutOff { ms, .. } => Some((e.at_us, e.at_us + real_us(*ms))),
-            _ => None,
-        });
-        let faults = self.injected.iter().map(|i| (i.at_us, i.until_us));
-        for (at_us, until_us) in faults.chain(cuts) {
+        let mut disturbed: Vec<(u64, u64)> = Vec::new();
+        for event in &history.events {
+            if let What::CutOff { node, ms } = &event.what {
+                let back_us = event.at_us + real_us(*ms);
+                add(Some(node), event.at_us, back_us + self.grace_us);
+                disturbed.extend([(event.at_us, event.at_us), (back_us, back_us)]);
+            }
+        }
+        disturbed.extend(self.injected.iter().map(|i| (i.at_us, i.until_us)));
+        for (at_us, until_us) in disturbed {
             let over_us = until_us.saturating_add(self.grace_us);
             let caused = |changed_us: &&u64| (at_us..=over_us).contains(changed_us);
             let election_us = elections_us.iter().filter(caused).max();
@@ -450,6 +455,18 @@ mod tests {
         let script = "up\n 1000 cut-off n1 3000\n 60000 stage stop";
         for (at, expected) in [(999, false), (1_000, true), (9_000, true), (9_001, false)] {
             check(script, "n2", at, expected);
+        }
+        // The others go on without a node that is away for long.
+        let script = "up\n 1000 cut-off n1 20000\n 60000 stage stop";
+        for (node, at, expected) in [
+            ("n1", 15_000, true),
+            ("n2", 6_000, true),
+            ("n2", 6_001, false),
+            ("n2", 20_999, false),
+            ("n2", 21_000, true),
+            ("n1", 26_001, false),
+        ] {
+            check(script, node, at, expected);
         }
     }
 

@@ -113,6 +113,44 @@ fn cut(text: &str) -> String {
     }
 }
 
+/// A time in which a client got no answer, over as many operations as it tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait<'a> {
+    pub client: &'a str,
+    pub node: &'a str,
+    pub from_us: u64,
+    /// When an operation succeeded, or the last of those that did not was over.
+    pub to_us: u64,
+}
+
+impl Wait<'_> {
+    pub fn took_us(&self) -> u64 {
+        self.to_us.saturating_sub(self.from_us)
+    }
+}
+
+/// The times that clients waited for an answer to what they began before `until_us`, from
+/// operations in order of their beginnings.
+pub fn waits<'a>(spans: &[Span<'a>], until_us: u64) -> Vec<Wait<'a>> {
+    let mut open: HashMap<&str, Wait<'a>> = HashMap::new();
+    let mut over = Vec::new();
+    for span in spans.iter().filter(|span| span.began_us < until_us) {
+        let wait = open.entry(span.client).or_insert(Wait {
+            client: span.client,
+            node: span.node,
+            from_us: span.began_us,
+            to_us: span.began_us,
+        });
+        wait.to_us = wait.to_us.max(span.end_us(until_us));
+        if span.is_ok() {
+            over.extend(open.remove(span.client));
+        }
+    }
+    over.extend(open.into_values());
+    over.sort_unstable_by_key(|wait| (wait.from_us, wait.client));
+    over
+}
+
 /// Beginning and end of an operation, as far as they tell which of two came first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent<'a> {

@@ -67,6 +67,7 @@ pub fn history(script: &str) -> History {
             .collect(),
         warp: 1.0,
         single_roles: vec!["leader".into(), "LEADING".into()],
+        serving_roles: vec!["LEADING".into(), "FOLLOWING".into()],
         events: Vec::new(),
     };
     for line in script

@@ -6,7 +6,9 @@
 //! out, so that the same bug reached in another way, or at another moment, is the same bug.
 //!
 //! A delay that others wait for is in the method that holds the lock, not in the one whose call was
-//! delayed: a packet is written by a dozen calls, and all of them are one write under one lock.
+//! delayed: a packet is written by a dozen calls, and all of them are one write under one lock. A
+//! delay that a node does not notice, so that it goes on to take itself for what it is not, is
+//! nowhere in particular: nobody watches the thread, whichever call holds it up.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -66,6 +68,7 @@ fn parts(text: &str) -> Option<(&str, &str, &str)> {
 /// - `broken`: what clients saw together contradicts what the system promises.
 /// - `death`: a node ended by itself, or does not survive a restart.
 /// - `rivals`: two nodes claim a role that only one may have.
+/// - `outsider`: a node takes itself for what it is not.
 /// - `slow`: all goes on, but much slower than before.
 /// - `stuck`: something that should go on does not. Whether this shows as an operation that never
 ///   ends, as time-outs, as a node that never serves or as threads that wait for a lock, and in
@@ -93,6 +96,8 @@ fn essence(symptom: &Symptom) -> (&'static str, String) {
         ("broken", summary.into())
     } else if summary.starts_with("two nodes say ") {
         ("rivals", summary.into())
+    } else if let Some((_, role)) = summary.split_once(" takes itself for ") {
+        ("outsider", role.into())
     } else if symptom.checker == "latency" {
         ("slow", String::new())
     } else {
@@ -103,8 +108,10 @@ fn essence(symptom: &Symptom) -> (&'static str, String) {
 /// The signature of a failing outcome; None for all others.
 pub fn signature(outcome: &Outcome) -> Option<Signature> {
     let (kind, what) = essence(primary(outcome)?);
-    let faults = match (&outcome.fired[..], lock_holder(outcome)) {
-        ([only], Some(method)) if label(&only.fault) == "delay" => format!("delay in {method}"),
+    let is_delay = matches!(&outcome.fired[..], [only] if label(&only.fault) == "delay");
+    let faults = match (kind, lock_holder(outcome)) {
+        ("rivals" | "outsider", _) if is_delay => "delay".into(),
+        (_, Some(method)) if is_delay => format!("delay in {method}"),
         _ => faults(&outcome.fired),
     };
     Signature::from_text(&[&faults, kind, &what].join(SEPARATOR))
@@ -301,6 +308,10 @@ mod tests {
                 "death | a node exited by itself: code 1",
             ),
             ("log fail: ERROR x", "log | ERROR x"),
+            (
+                "gray fail: the faulted node takes itself for A, and does not serve",
+                "outsider | A, and does not serve",
+            ),
         ] {
             let said = text(SITE, "throw java.io.IOException", &[judged]).unwrap();
             assert_eq!(
@@ -340,6 +351,24 @@ mod tests {
             thrown.starts_with("throw IOException in x.Log.append"),
             "{thrown}"
         );
+    }
+
+    #[test]
+    fn a_thread_that_nobody_watches_is_one_bug_whichever_call_holds_it_up() {
+        for said in [
+            "two nodes say by their logs that they are A",
+            "a takes itself for A",
+        ] {
+            let shown = [format!("gray fail: {said}")];
+            let shown = [shown[0].as_str()];
+            let first = text(SITE, "delay 60 s", &shown);
+            let deeper = text("x.File.write()>y.write#0", "delay 300 s", &shown);
+            assert!(
+                first.as_ref().is_some_and(|t| t.starts_with("delay | ")),
+                "{first:?}"
+            );
+            assert_eq!(first, deeper);
+        }
     }
 
     #[test]

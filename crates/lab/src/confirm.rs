@@ -25,13 +25,19 @@ use crate::shrink;
 /// Replays on the real clock that run side by side; they mostly sleep.
 const REAL_CLOCK_JOBS: u32 = 3;
 
+/// So many trials with one cause are replayed in vain before it is given up: another place or
+/// moment may do better.
+const TRIES: u32 = 3;
+
 /// What became of a cause.
 enum State {
     Confirming {
         trials: Vec<u64>,
     },
-    /// Could not be shown again.
-    Unconfirmed,
+    /// Could not be shown again, with the plans of so many trials.
+    Unconfirmed {
+        tries: u32,
+    },
     Found(Box<Bug>),
 }
 
@@ -52,6 +58,8 @@ struct Candidate {
     plan: Plan,
     outcome: Outcome,
     shrunk: Option<ShrunkFrom>,
+    /// Trials with its signature that were replayed in vain before.
+    tries: u32,
 }
 
 /// Whether replays that showed it so many times, of so many, confirm it.
@@ -91,7 +99,7 @@ impl Bugs {
         let states = lock(&self.by_cause);
         states
             .values()
-            .filter(|s| matches!(s, State::Unconfirmed))
+            .filter(|s| matches!(s, State::Unconfirmed { .. }))
             .count() as u64
     }
 
@@ -117,9 +125,9 @@ impl Bugs {
         };
         let known = known(campaign, &outcome);
         let cause = known.clone().unwrap_or_else(|| signature.text.clone());
-        if !self.is_new(campaign, &cause, &signature, outcome.trial) {
+        let Some(tries) = self.is_new(campaign, &cause, &signature, outcome.trial) else {
             return Ok(());
-        }
+        };
         let plan = exact(campaign, clean, plan, &outcome);
         let mut candidate = Candidate {
             signature,
@@ -128,6 +136,7 @@ impl Bugs {
             plan,
             outcome,
             shrunk: None,
+            tries,
         };
         let Candidate {
             signature, plan, ..
@@ -272,37 +281,38 @@ impl Bugs {
         }
     }
 
-    /// Notes the trial under its signature; true for whoever came first.
+    /// Notes the trial under its signature. For whoever is to be replayed: how many were in vain.
     fn is_new(
         &self,
         campaign: &Campaign<'_>,
         cause: &str,
         signature: &Signature,
         trial: u64,
-    ) -> bool {
+    ) -> Option<u32> {
         let mut states = lock(&self.by_cause);
-        if let Some(State::Unconfirmed) = states.get(&signature.text) {
-            return false;
-        }
+        let tries = match states.get(&signature.text) {
+            Some(State::Unconfirmed { tries }) if *tries >= TRIES => return None,
+            Some(State::Unconfirmed { tries }) => *tries,
+            _ => 0,
+        };
         match states.get_mut(cause) {
-            None => {
+            None | Some(State::Unconfirmed { .. }) => {
                 let state = State::Confirming {
                     trials: vec![trial],
                 };
                 states.insert(cause.to_string(), state);
-                true
+                Some(tries)
             }
             Some(State::Confirming { trials }) => {
                 trials.push(trial);
-                false
+                None
             }
-            Some(State::Unconfirmed) => false,
             Some(State::Found(bug)) => {
                 bug.trials.push(trial);
                 let id = bug.id.clone();
                 // Still under the lock: nobody may see a bug again before it is told.
                 campaign.emit(CampaignEvent::BugSeen { id, trial });
-                false
+                None
             }
         }
     }
@@ -323,7 +333,8 @@ impl Bugs {
         let mut states = lock(&self.by_cause);
         // Another way to the same known bug may do better.
         states.remove(&candidate.cause);
-        states.insert(signature.clone(), State::Unconfirmed);
+        let tries = candidate.tries + 1;
+        states.insert(signature.clone(), State::Unconfirmed { tries });
         drop(states);
         campaign.emit(CampaignEvent::NotConfirmed {
             trial: candidate.outcome.trial,
@@ -341,6 +352,7 @@ impl Bugs {
             plan,
             outcome,
             shrunk,
+            tries: _,
         } = candidate;
         let mut states = lock(&self.by_cause);
         let trials = match states.get(cause) {
@@ -361,6 +373,8 @@ impl Bugs {
             below: None,
             signature: signature.text.clone(),
         };
+        // An earlier try that was in vain no longer counts.
+        states.remove(&signature.text);
         states.insert(cause.clone(), State::Found(Box::new(bug.clone())));
         campaign.emit(CampaignEvent::BugFound { bug });
     }

@@ -1,5 +1,6 @@
 //! Faults that the lab executes itself: on nodes, the network and files.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -26,8 +27,8 @@ enum Later {
     Resume(ProcId),
     /// The network is as fast as before.
     Unstall,
-    /// Connections between nodes can be made again.
-    Unreset,
+    /// Connections between this node and others can be made again.
+    Unreset(Ipv4Addr),
 }
 
 impl Running<'_> {
@@ -175,8 +176,8 @@ impl Running<'_> {
     fn end(&mut self, what: Later) {
         match what {
             Later::Resume(process) => self.wake(process),
-            Later::Unreset => {
-                if let Err(e) = self.cell.unreset() {
+            Later::Unreset(node) => {
+                if let Err(e) = self.cell.unreset(node) {
                     self.notice("lab", format!("connections are still reset: {e}"));
                 }
             }
@@ -266,18 +267,19 @@ impl Running<'_> {
         self.start_node(i)
     }
 
-    /// Resets a node's connections with all others, for so long that they notice.
-    pub(crate) fn reset_node(&mut self, i: usize) -> Result<(), LabError> {
+    /// Resets a node's connections with all others, for so many virtual milliseconds.
+    pub(crate) fn reset_node(&mut self, i: usize, ms: u64) -> Result<(), LabError> {
         let others = self.nodes.iter().enumerate().filter(|(k, _)| *k != i);
         let others: Vec<_> = others.map(|(_, node)| node.facts.addr).collect();
-        self.cell.reset(self.nodes[i].facts.addr, &others)?;
-        let at = Instant::now() + self.clock.real(RESET_MS);
+        let addr = self.nodes[i].facts.addr;
+        self.cell.reset(addr, &others)?;
+        let at = Instant::now() + self.clock.real(ms);
         self.due.push(Due {
             at,
-            what: Later::Unreset,
+            what: Later::Unreset(addr),
         });
         let node = self.nodes[i].name.clone();
-        self.emit(What::CutOff { node, ms: RESET_MS });
+        self.emit(What::CutOff { node, ms });
         Ok(())
     }
 
@@ -312,8 +314,5 @@ impl Running<'_> {
     }
 }
 
-/// Connections are reset for this long, virtual milliseconds: whoever sends a heartbeat every few
-/// seconds meets it.
-const RESET_MS: u64 = 3_000;
 /// A killed process is gone within this, however loaded the machine.
 const KILL_LIMIT: Duration = Duration::from_secs(10);

@@ -19,7 +19,7 @@ const WEIGHT: f64 = 0.1;
 /// What a trial that has just begun costs shows after this long.
 const SETTLE: Duration = Duration::from_millis(400);
 /// Trials per core at most, however idle: each takes memory.
-const MOST_PER_CORE: u32 = 3;
+const MOST_PER_CORE: u32 = 8;
 /// Another trial needs this much memory, MiB.
 const LEAST_FREE_MIB: u64 = 1_200;
 /// Between two looks.

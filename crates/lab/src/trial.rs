@@ -42,6 +42,10 @@ const DUMPS: u32 = 2;
 const CLOCK_PAGE: &str = "clock";
 const PAGE_BYTES: usize = 4096;
 
+/// The workload resets connections for this long, virtual milliseconds: whoever sends a heartbeat
+/// every few seconds meets it.
+const RESET_MS: u64 = 3_000;
+
 /// A JVM writes its archive when it ends; it takes a second or two.
 const TRAINING_LIMIT: Duration = Duration::from_secs(60);
 
@@ -344,6 +348,7 @@ pub(crate) fn cold<'a>(
         clients,
         warp: spec.warp,
         single_roles: setup.target.single_roles.clone(),
+        serving_roles: setup.target.serving_roles.clone(),
     });
     Ok(running)
 }
@@ -528,6 +533,7 @@ fn workload(running: &mut Running<'_>, spec: &TrialSpec<'_>) -> Result<(), LabEr
     let late = running.clock.real(running.setup.target.late_ms);
     let again = running.clock.real(running.setup.target.again_ms);
     let mut restarts = !running.setup.target.again.is_empty();
+    send_away(running)?;
     while !running.clients_done() {
         if began.elapsed() >= late {
             start_late_nodes(running)?;
@@ -578,6 +584,17 @@ fn start_late_nodes(running: &mut Running<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
+/// Nodes that the workload begins without: they run, but the others cannot be reached.
+fn send_away(running: &mut Running<'_>) -> Result<(), LabError> {
+    let target = running.setup.target.clone();
+    for i in 0..running.nodes.len() {
+        if target.away.contains(&running.nodes[i].name) {
+            running.reset_node(i, target.away_ms)?;
+        }
+    }
+    Ok(())
+}
+
 /// Nodes that the workload kills and starts again, or cuts off, once they have served for so long.
 /// True when that is done.
 fn restart_nodes(running: &mut Running<'_>, served: Duration) -> Result<bool, LabError> {
@@ -598,7 +615,7 @@ fn restart_nodes(running: &mut Running<'_>, served: Duration) -> Result<bool, La
     for i in meant {
         match running.setup.target.again_by {
             AgainBy::Kill => running.restart_node(i)?,
-            AgainBy::Reset => running.reset_node(i)?,
+            AgainBy::Reset => running.reset_node(i, RESET_MS)?,
         }
     }
     Ok(true)

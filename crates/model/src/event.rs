@@ -27,6 +27,9 @@ pub enum What {
         /// Roles that at most one node may have at a time.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         single_roles: Vec<String>,
+        /// Roles, as logs have them, in which a node should serve.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        serving_roles: Vec<String>,
     },
     /// A stage of the trial began: see [`Stage`].
     Stage {

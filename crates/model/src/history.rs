@@ -19,30 +19,33 @@ pub struct History {
     pub warp: f64,
     /// Roles that at most one node may have at a time.
     pub single_roles: Vec<String>,
+    /// Roles, as logs have them, in which a node should serve.
+    pub serving_roles: Vec<String>,
     pub events: Vec<Event>,
 }
 
 impl History {
     /// A stored trial, to be judged again. None when the events do not say who took part.
     pub fn from_events(plan: Plan, events: Vec<Event>) -> Option<History> {
-        let (nodes, clients, warp, single_roles) =
-            events.iter().find_map(|event| match &event.what {
-                What::Began {
-                    nodes,
-                    clients,
-                    warp,
-                    single_roles,
-                } => Some((nodes.clone(), clients.clone(), *warp, single_roles.clone())),
-                _ => None,
-            })?;
-        Some(History {
-            plan,
-            nodes,
-            clients,
-            warp,
-            single_roles,
-            events,
-        })
+        let began = events.iter().find_map(|event| match &event.what {
+            What::Began {
+                nodes,
+                clients,
+                warp,
+                single_roles,
+                serving_roles,
+            } => Some(History {
+                plan: plan.clone(),
+                nodes: nodes.clone(),
+                clients: clients.clone(),
+                warp: *warp,
+                single_roles: single_roles.clone(),
+                serving_roles: serving_roles.clone(),
+                events: Vec::new(),
+            }),
+            _ => None,
+        })?;
+        Some(History { events, ..began })
     }
 }
 
@@ -81,6 +84,10 @@ pub struct Baseline {
     /// How long operations take that succeed, per phase and kind.
     #[serde(default)]
     pub latency: Vec<Latency>,
+    /// The longest that clients of each node got no answer in a usual run, over as many operations
+    /// as they tried meanwhile; real milliseconds.
+    #[serde(default)]
+    pub waits_ms: BTreeMap<String, u64>,
     /// What clean runs came by, per node, state and site: the most hits in one run.
     #[serde(default)]
     pub visits: Vec<Visit>,

@@ -1,7 +1,7 @@
 //! How far a campaign has come: counts folded from the stream, and the lines that show them.
 //! Pure: no clock, no terminal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use temblor_model::bug::Verdict;
@@ -24,7 +24,8 @@ pub struct Progress {
     pub fired: u64,
     pub unreached: u64,
     pub unknown: u64,
-    pub unconfirmed: u64,
+    /// Signatures that replays have not shown again so far.
+    pub unconfirmed: BTreeSet<String>,
     pub bugs: u64,
     pub running: BTreeMap<u64, (Purpose, String)>,
     /// When the first search trial began, for the rate.
@@ -74,8 +75,13 @@ impl Progress {
                     }
                 }
             }
-            CampaignEvent::NotConfirmed { .. } => self.unconfirmed += 1,
-            CampaignEvent::BugFound { .. } => self.bugs += 1,
+            CampaignEvent::NotConfirmed { signature, .. } => {
+                self.unconfirmed.insert(signature.clone());
+            }
+            CampaignEvent::BugFound { bug } => {
+                self.unconfirmed.remove(&bug.signature);
+                self.bugs += 1;
+            }
             _ => {}
         }
     }
@@ -106,8 +112,8 @@ impl Progress {
             "{} fired, {} unreached, {} unknown",
             self.fired, self.unreached, self.unknown
         );
-        if self.unconfirmed > 0 {
-            text.push_str(&format!(", {} not confirmed", self.unconfirmed));
+        if !self.unconfirmed.is_empty() {
+            text.push_str(&format!(", {} not confirmed", self.unconfirmed.len()));
         }
         text
     }

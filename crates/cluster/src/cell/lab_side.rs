@@ -296,9 +296,9 @@ impl Cell {
             .map(drop)
     }
 
-    /// Connections can be made again.
-    pub fn unreset(&self) -> Result<()> {
-        self.load_rules("end the resets of connections", unreset_script())
+    /// The node's connections can be made again.
+    pub fn unreset(&self, node: Ipv4Addr) -> Result<()> {
+        self.load_rules("end the resets of connections", unreset_script(node))
             .map(drop)
     }
 

@@ -32,10 +32,10 @@ pub fn partition_script(groups: &[Vec<Ipv4Addr>]) -> String {
 }
 
 /// Until it is mended by [`unreset_script`], connections between a node and the others are answered
-/// with a reset, those that stand and those that are tried; besides those that are reset already.
+/// with a reset, those that stand and those that are tried.
 pub fn reset_script(node: Ipv4Addr, others: &[Ipv4Addr]) -> String {
     let others = address_set(others);
-    let mut script = "table ip temblor_reset {\n  chain cut {\n".to_string();
+    let mut script = format!("table ip {} {{\n  chain cut {{\n", reset_table(node));
     script.push_str("    type filter hook input priority 0; policy accept;\n");
     for (from, to) in [(&node.to_string(), &others), (&others, &node.to_string())] {
         let _ = writeln!(
@@ -47,9 +47,15 @@ pub fn reset_script(node: Ipv4Addr, others: &[Ipv4Addr]) -> String {
     script
 }
 
-/// Ends resets; harmless when there are none.
-pub fn unreset_script() -> String {
-    "add table ip temblor_reset\ndelete table ip temblor_reset\n".to_string()
+/// Ends a node's resets; harmless when there are none.
+pub fn unreset_script(node: Ipv4Addr) -> String {
+    let table = reset_table(node);
+    format!("add table ip {table}\ndelete table ip {table}\n")
+}
+
+/// Each node has its own, so that nodes can be cut off side by side, for different times.
+fn reset_table(node: Ipv4Addr) -> String {
+    format!("temblor_reset_{}", u32::from(node))
 }
 
 fn address_set(addrs: &[Ipv4Addr]) -> String {
@@ -86,6 +92,12 @@ mod tests {
         ] {
             assert!(script.contains(&format!("{ends} {end}")), "{script}");
         }
-        assert!(!script.contains("delete"), "another node stays cut off");
+        let end = unreset_script(addr(2));
+        let table = |script: &str| script.split_whitespace().nth(2).map(str::to_owned);
+        assert_ne!(
+            table(&script),
+            table(&end[4..]),
+            "another node stays cut off"
+        );
     }
 }

@@ -136,6 +136,9 @@ pub struct LogConfig {
     /// Those of these roles that at most one node may have at a time.
     #[serde(default)]
     pub single: Vec<String>,
+    /// Those of these roles in which a node should serve.
+    #[serde(default)]
+    pub serving: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -202,6 +205,11 @@ pub struct KindConfig {
     /// When: so long after the workload began and they serve. Virtual milliseconds.
     #[serde(default)]
     pub again_ms: u64,
+    /// Nodes whose connections with other nodes are reset from the beginning, for `away_ms`.
+    pub away: Option<Spanned<Vec<String>>>,
+    /// Virtual milliseconds.
+    #[serde(default)]
+    pub away_ms: u64,
     /// Nodes that the others are not told of: members once the workload makes them so.
     pub joining: Option<Spanned<Vec<String>>>,
 }

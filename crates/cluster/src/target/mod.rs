@@ -72,6 +72,8 @@ pub struct Target {
     pub log_line: Regex,
     /// With a group `role`, in the messages of logs.
     pub log_role: Option<Regex>,
+    /// Those of the log's roles in which a node should serve.
+    pub serving_roles: Vec<String>,
     pub workload: Program,
     /// Clients wait for the file [`FINALE`] in their folder and look at what is left then.
     pub finale: bool,
@@ -87,6 +89,10 @@ pub struct Target {
     pub again_by: AgainBy,
     /// When: virtual milliseconds after the workload began and they serve.
     pub again_ms: u64,
+    /// Nodes whose connections with others are reset from the beginning of the workload.
+    pub away: Vec<String>,
+    /// For how long, virtual milliseconds.
+    pub away_ms: u64,
     pub stop: Option<Stop>,
     /// The largest warp factor worth trying.
     pub warp_max: f64,

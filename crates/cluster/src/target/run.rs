@@ -143,6 +143,7 @@ impl<'a> RunConfig<'a> {
             single_roles: [&health_config.single[..], &self.log.single].concat(),
             log_line,
             log_role: self.role(&self.log.role)?,
+            serving_roles: self.log.serving.clone(),
             workload: Program {
                 classpath,
                 main: self.workload.main.clone(),
@@ -159,6 +160,11 @@ impl<'a> RunConfig<'a> {
             again: self.again(kind, &health_config.single)?,
             again_by: kind.again_by,
             again_ms: kind.again_ms,
+            away: kind
+                .away
+                .as_ref()
+                .map_or_else(Vec::new, |a| a.get_ref().clone()),
+            away_ms: kind.away_ms,
             stop: stop.map(|stop| Stop {
                 order: stop.order.clone(),
                 within_ms: *stop.within_ms.get_ref(),
@@ -246,7 +252,7 @@ impl<'a> RunConfig<'a> {
             }
             (None, None, None) => given,
         };
-        let lists = [&kind.late, &kind.joining];
+        let lists = [&kind.late, &kind.joining, &kind.away];
         for named in lists.into_iter().flatten() {
             if let Some(odd) = named
                 .get_ref()

@@ -1,5 +1,6 @@
 //! `gray`: what a node says of itself and what others see differ (Legolas §5.3, second kind of
-//! differential observability), or two nodes claim what only one may be.
+//! differential observability), two nodes claim what only one may be, or a node takes itself for
+//! what it is not.
 //!
 //! **Well, but useless.** A node fails when, for longer than `grace` and `patience` together (and
 //! at least a real second), all of this holds:
@@ -17,6 +18,12 @@
 //!   `grace` and 30 virtual seconds more while cut off fails all the same;
 //! - the end of a claim, as the lab asks only now and then: 0.6 s before another
 //!   answer or an exit, more than a second before the node was silent.
+
+//!
+//! **Out without knowing.** A node that was hit fails when it takes itself by its log for something
+//! that serves (`FOLLOWING`) and says for 30 virtual seconds on end that it does not: whatever holds
+//! it up, it should have noticed that the others go on without it (Sieve, ZK-4844). Time in
+//! which it is cut off or paused does not count.
 
 use std::collections::BTreeMap;
 
@@ -62,6 +69,10 @@ impl Checker for Gray {
             .collect();
         for role in &history.single_roles {
             symptoms.extend(trial.rivals(role));
+        }
+        // Of two that lead, one is out as well.
+        if symptoms.is_empty() {
+            symptoms.extend(history.nodes.iter().filter_map(|node| trial.outsider(node)));
         }
         conclude(self.name(), symptoms, &[])
     }
@@ -277,6 +288,58 @@ impl<'a> Trial<'a> {
         claims
     }
 
+    /// The first time that a node which was hit serves nobody for too long and does not step back.
+    fn outsider(&self, node: &'a str) -> Option<Symptom> {
+        let hits = self.effects.injected.iter();
+        let mut hits = hits.filter(|i| i.node.as_deref() == Some(node));
+        let hit_us = hits.next()?.at_us;
+        let (mut role, mut refuses) = (None, false);
+        let mut since: Option<(u64, &str)> = None;
+        let end = (self.effects.stop_us, None);
+        let events = self.history.events.iter().map(|e| (e.at_us, Some(&e.what)));
+        for (at_us, what) in events.chain([end]) {
+            if let Some((from_us, role)) = since {
+                let to_us = at_us.min(self.effects.stop_us);
+                let apart_us = self.apart_us(node, node, from_us, to_us);
+                let lasted_us = to_us.saturating_sub(from_us).saturating_sub(apart_us);
+                if lasted_us > self.effects.late_us {
+                    return Some(self.out_without_knowing(node, role, from_us, lasted_us));
+                }
+            }
+            match what {
+                Some(What::Becomes { node: n, role: r }) if n == node => role = Some(r.as_str()),
+                Some(What::Health { node: n, ok, .. }) if n == node => refuses = !ok,
+                Some(What::NodeExited { node: n, .. }) if n == node => {
+                    (role, refuses) = (None, false)
+                }
+                _ => continue,
+            }
+            let serves = |r: &&str| self.history.serving_roles.iter().any(|s| s == r);
+            let is_out = role.filter(serves).filter(|_| refuses);
+            since = is_out.map(|role| match since {
+                Some((from_us, before)) if before == role => (from_us, role),
+                _ => (at_us.max(hit_us), role),
+            });
+        }
+        None
+    }
+
+    fn out_without_knowing(&self, node: &str, role: &str, from_us: u64, lasted_us: u64) -> Symptom {
+        Symptom {
+            checker: "gray".into(),
+            summary: format!(
+                "{} takes itself for {role}, and does not serve",
+                self.effects.role(node)
+            ),
+            detail: vec![format!(
+                "{node} for more than {} (virtual) from {} ms on",
+                self.effects.virtual_s(lasted_us),
+                from_us / 1_000
+            )],
+            at_us: from_us,
+        }
+    }
+
     /// How much of a time the network was cut, or one of two nodes paused.
     fn apart_us(&self, a: &str, b: &str, from_us: u64, to_us: u64) -> u64 {
         let apart = self.effects.injected.iter().filter(|i| match &i.fault {
@@ -411,6 +474,30 @@ mod tests {
         check(&format!("{delay}{both} 90000 stage stop"), &[said]);
         let dead = format!("{delay}{both} 9000 exit n1 code 1\n 90000 stage stop");
         check(&dead, &["pass"]);
+    }
+
+    #[test]
+    fn a_node_that_is_out_and_does_not_know_it_fails() {
+        let hit = "up\n 200 becomes n1 FOLLOWING\n 300 fired n1 t delay 60000\n";
+        let out = " 1000 health n1 bad\n";
+        let said = "the faulted node takes itself for FOLLOWING, and does not serve";
+        let until = |what: &str| format!("{hit}{out} {what}\n 90000 stage stop");
+        check(&until("31100 health n1 ok follower"), &[said]);
+        check(&until("30900 health n1 ok follower"), &["pass"]);
+        check(&until("9000 becomes n1 LOOKING"), &["pass"]);
+        check(&until("9000 exit n1 code 1"), &["pass"]);
+        check(&format!("{hit}{out} 90000 stage stop"), &[said]);
+        // Another role begins anew; one that serves nobody anyway is none.
+        let twice = "16000 becomes n1 LOOKING\n 16100 becomes n1 FOLLOWING\n 40000 health n1 ok";
+        check(&until(twice), &["pass"]);
+        let other = until("").replace("FOLLOWING", "LOOKING");
+        check(&other, &["pass"]);
+        // Not hit itself, or cut off.
+        check(&until("").replace("fired n1", "fired n2"), &["pass"]);
+        let cut = format!(
+            "{hit} 900 lab partition n1 | n2,n3\n{out} 40000 lab heal\n 60000 health n1 ok"
+        );
+        check(&cut, &["pass"]);
     }
 
     #[test]

@@ -1,4 +1,11 @@
-//! `latency`: operations that stay slow after every fault is over, nodes that join late.
+//! `latency`: operations that stay slow after every fault is over, nodes that join late, outages
+//! that are longer than the system needs.
+//!
+//! After faults that were over at once, and while no node is gone, nobody has to wait much longer
+//! than in clean runs of the same workload, which may have elections of its own. A node fails whose
+//! clients got no answer, over as many operations as they tried, for twice the longest time of a
+//! usual clean run, and for 15 virtual seconds (and a real one) more than that. This is weak evidence:
+//! of 44 clean runs of one workload, the elections of one took as long by chance.
 //!
 //! When the cluster forms, a node fails that is ready more than 8 virtual seconds (and a real half)
 //! after the last of the others, and after the fault. Others started with it, so what the machine
@@ -24,7 +31,7 @@ use temblor_model::history::{self, Baseline, History};
 
 use super::{Checker, conclude, observe};
 use crate::effects::{Effects, Life, awaited, stage_us};
-use crate::ops::Span;
+use crate::ops::{Span, Wait, waits};
 
 /// Slow operations that are no accident.
 const LASTING: usize = 5;
@@ -41,6 +48,10 @@ const LEAST_SLOW_US: u64 = 1_000_000;
 const LATE_VIRTUAL_US: f64 = 8e6;
 /// Nodes of a loaded machine come apart by less, nearly always. Real microseconds.
 const LEAST_LATE_US: u64 = 500_000;
+/// An outage is longer than the longest wait of a usual clean run by this factor,
+const TIMES_WAIT: f64 = 2.0;
+/// and by this, virtual microseconds.
+const OUTAGE_VIRTUAL_US: f64 = 15e6;
 /// Slow operations told in full.
 const DETAILS: usize = 4;
 
@@ -58,16 +69,20 @@ impl Checker for Latency {
             return conclude(self.name(), Vec::new(), &[]);
         };
         let slower = (baseline.warp / effects.warp).max(1.0);
+        let spans = awaited(history);
+        let mut lasting = late_nodes(history, &effects);
+        let worked_us = stage_us(history, Stage::Heal).unwrap_or(effects.stop_us);
+        lasting.extend(outage(&waits(&spans, worked_us), &effects, baseline));
         let mut kinds: BTreeMap<(&str, &str, &str), Vec<Span<'_>>> = BTreeMap::new();
         let first_fault_us = effects.injected.iter().map(|i| i.at_us).min();
-        for span in awaited(history).into_iter().filter(Span::is_ok) {
+        for span in spans.into_iter().filter(Span::is_ok) {
             let after_fault = first_fault_us.is_some_and(|at| span.began_us > at);
             if after_fault && is_settled(&span, &effects) {
                 let kind = (span.phase, span.op, span.node);
                 kinds.entry(kind).or_default().push(span);
             }
         }
-        let (mut lasting, mut passing) = (late_nodes(history, &effects), Vec::new());
+        let mut passing = Vec::new();
         for ((phase, op, _), spans) in kinds {
             let is_kind = |l: &&history::Latency| l.phase == phase && l.op == op;
             let learned = baseline.latency.iter().find(is_kind);
@@ -120,6 +135,45 @@ fn late_nodes(history: &History, effects: &Effects) -> Vec<Symptom> {
         })
     });
     late.collect()
+}
+
+/// The longest wait of clients that is out of proportion with those of clean runs.
+fn outage(waits: &[Wait<'_>], effects: &Effects, baseline: &Baseline) -> Option<Symptom> {
+    let fault_us = effects.injected.iter().map(|i| i.at_us).min()?;
+    let lasts = effects.injected.iter().any(|i| i.until_us > i.at_us);
+    if lasts || effects.lives.iter().any(|life| life.exit.is_some()) {
+        return None;
+    }
+    let bearable_us = |wait: &Wait<'_>| {
+        let usual_ms = baseline.waits_ms.get(wait.node)?;
+        let usual_us = *usual_ms as f64 * 1_000.0 * baseline.warp / effects.warp;
+        let more_us = (OUTAGE_VIRTUAL_US / effects.warp).max(LEAST_SLOW_US as f64);
+        Some((TIMES_WAIT * usual_us).max(usual_us + more_us) as u64)
+    };
+    let is_long = |wait: &&Wait<'_>| {
+        wait.to_us > fault_us && bearable_us(wait).is_some_and(|most| wait.took_us() > most)
+    };
+    let long: Vec<&Wait<'_>> = waits.iter().filter(is_long).collect();
+    let worst = long.iter().max_by_key(|wait| wait.took_us())?;
+    let told = |wait: &&Wait<'_>| {
+        let most = bearable_us(wait).unwrap_or(0);
+        format!(
+            "{} of {} got no answer for {} (virtual); {} would be bearable",
+            wait.client,
+            wait.node,
+            effects.virtual_s(wait.took_us()),
+            effects.virtual_s(most)
+        )
+    };
+    Some(Symptom {
+        checker: "latency".into(),
+        summary: format!(
+            "clients of {} wait far longer than an election takes",
+            effects.role(worst.node)
+        ),
+        detail: long.iter().take(DETAILS).map(told).collect(),
+        at_us: worst.from_us,
+    })
 }
 
 /// Whether an operation began when nothing was left to settle.
@@ -278,6 +332,37 @@ mod tests {
         };
         assert_eq!(said(&Latency.judge(&history, Some(&faster))), ["pass"]);
         assert_eq!(said(&Latency.judge(&history, None)), ["pass"]);
+    }
+
+    #[test]
+    fn an_outage_out_of_proportion_with_clean_runs_fails() {
+        let usual = |ms: u64| Baseline {
+            waits_ms: [("n2".to_string(), ms)].into(),
+            ..baseline()
+        };
+        let check = |script: &str, usual_ms: u64, expected: &str| {
+            let judgement = Latency.judge(&history(script), Some(&usual(usual_ms)));
+            assert_eq!(said(&judgement), [expected], "{judgement:#?}");
+        };
+        let long = "clients of another node wait far longer than an election takes";
+        let wait = |fault: &str, until: u64| {
+            format!(
+                "up\n 300 fired n1 t {fault}\n 400 op c2 put 1 invoke\n 8400 op c2 put 1 timeout\n\
+                 8500 op c2 put 2 invoke\n {until} op c2 put 2 ok\n 60000 stage stop"
+            )
+        };
+        let throw = "throw java.io.IOException";
+        // Fifteen seconds more than two; twice sixteen.
+        check(&wait(throw, 17_500), 2_000, long);
+        check(&wait(throw, 17_300), 2_000, "pass");
+        check(&wait(throw, 32_500), 16_000, long);
+        check(&wait(throw, 32_300), 16_000, "pass");
+        check(&wait("delay 1000", 30_000), 2_000, "pass");
+        // It may take long to start.
+        let down = wait(throw, 30_000) + "\n 500 exit n3 code 1\n 900 start n3";
+        check(&down, 2_000, "pass");
+        // Nothing to compare with.
+        check(&wait(throw, 30_000).replace("c2", "c3"), 2_000, "pass");
     }
 
     #[test]

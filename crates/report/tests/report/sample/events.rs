@@ -78,6 +78,7 @@ impl Script {
                 clients: (1..=3).map(client).collect(),
                 warp: WARP,
                 single_roles: vec!["leader".into()],
+                serving_roles: vec![],
             },
         );
         self.at(

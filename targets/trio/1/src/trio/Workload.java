@@ -19,7 +19,7 @@ public final class Workload {
     private static final int RENEWALS = 3;
     private static final int TASKS = 5;
     private static final int GIVE_UP_AFTER = 4;
-    private static final long SETTLE_MS = 45_000;
+    private static final long SETTLE_MS = 75_000;
     private static final long RENEWAL_PAUSE_MS = 50;
     private static final long GO_POLL_MS = 20;
     /** The lease of a lost session is held until the session expires. */

@@ -36,7 +36,7 @@ final class Entries {
                 return;
             }
             if (write) {
-                store.write(key(settings.index, random.nextInt(ENTRIES)), length);
+                write(key(settings.index, random.nextInt(ENTRIES)));
             } else {
                 int owner = 1 + random.nextInt(settings.clients);
                 store.read(key(owner, random.nextInt(ENTRIES)));
@@ -46,6 +46,13 @@ final class Entries {
 
     void write(String phase, int writes) {
         mix(phase, writes, 0);
+    }
+
+    /** Created first if that has not worked yet: the node may have been away. */
+    private void write(String key) {
+        if (store.ledger.isThere(key) || !store.create(key, length)) {
+            store.write(key, length);
+        }
     }
 
     void check() {

@@ -11,7 +11,7 @@ final class Settings {
             + " CLIENTS NODE HOST:PORT HOST:PORT,HOST:PORT,... SEED [KEY=VALUE...]";
     private static final List<String> WORKLOADS =
             Arrays.asList("legolas", "sieve", "rights", "snapshot", "late", "rejoin", "restart",
-                    "election", "reconfig");
+                    "election", "bare", "reconfig");
     private static final List<String> OPTIONS = Arrays.asList("join", "load", "pause-ms");
 
     final String workload;

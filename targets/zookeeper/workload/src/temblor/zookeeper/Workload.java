@@ -15,7 +15,10 @@ public final class Workload {
     private static final int SNAPSHOT_WRITES = 150;
     private static final int LATER = 20;
     private static final List<String> LATER_TOO =
-            Arrays.asList("late", "rejoin", "restart", "election");
+            Arrays.asList("late", "rejoin", "restart", "election", "bare");
+    private static final List<String> GUARDED_TOO = Arrays.asList("late", "bare");
+    private static final int FLOOD = 600;
+    private static final int FLOODS = 2;
     private static final int CLOSED = 100;
     private static final int GUARDED = 8;
     private static final int GUARDED_MOST = 60;
@@ -65,11 +68,14 @@ public final class Workload {
         } else {
             entries.mix("mix", big ? SNAPSHOT_WRITES : WRITES, READS);
         }
+        if (workload.equals("bare") && settings.index == FLOODS) {
+            new Flood(settings, journal, store).run(FLOOD);
+        }
         Permissions permissions = new Permissions(settings, journal, store);
         if (workload.equals("rights")) {
             permissions.close(CLOSED);
         }
-        if (workload.equals("late")) {
+        if (GUARDED_TOO.contains(workload)) {
             permissions.create(GUARDED, GUARDED_MOST,
                     settings.number("pause-ms", GUARDED_PAUSE_MS));
         }
