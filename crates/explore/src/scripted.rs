@@ -8,7 +8,7 @@
 //! 60 fired n1 worker throw java.io.IOException     60 lab partition n1 | n2,n3
 //! 70 log n1 ERROR a.Logger worker: message // line // line
 //! 80 client c1 exit 1         80 done c1           80 garbage c1 text
-//! 90 dump n1 FILE             90 deadline          90 health n1 ok leader
+//! 90 dump n1 FILE             90 deadline          90 health n1 ok leader   (or bad, silent)
 //! 95 hit n1 3 stack
 //! ```
 //!
@@ -164,6 +164,7 @@ fn what(history: &mut History, text: &str) -> Option<What> {
             node: node(),
             ok: tail.starts_with("ok"),
             role: tail.strip_prefix("ok ").map(String::from),
+            silent: tail == "silent",
             answer: tail.into(),
         },
         "becomes" => What::Becomes {

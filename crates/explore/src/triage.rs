@@ -8,7 +8,8 @@
 //! A delay that others wait for is in the method that holds the lock, not in the one whose call was
 //! delayed: a packet is written by a dozen calls, and all of them are one write under one lock. A
 //! delay that a node does not notice, so that it goes on to take itself for what it is not, is
-//! nowhere in particular: nobody watches the thread, whichever call holds it up.
+//! nowhere in particular: nobody watches the thread, whichever call holds it up. Nor is an exception
+//! after which the system heals by a detour: the detour is the same, whatever it began with.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,7 @@ fn parts(text: &str) -> Option<(&str, &str, &str)> {
 /// - `death`: a node ended by itself, or does not survive a restart.
 /// - `rivals`: two nodes claim a role that only one may have.
 /// - `outsider`: a node takes itself for what it is not.
+/// - `outage`: all goes on, but after far more time than that takes.
 /// - `slow`: all goes on, but much slower than before.
 /// - `stuck`: something that should go on does not. Whether this shows as an operation that never
 ///   ends, as time-outs, as a node that never serves or as threads that wait for a lock, and in
@@ -98,6 +100,8 @@ fn essence(symptom: &Symptom) -> (&'static str, String) {
         ("rivals", summary.into())
     } else if let Some((_, role)) = summary.split_once(" takes itself for ") {
         ("outsider", role.into())
+    } else if summary.ends_with(" wait far longer than an election takes") {
+        ("outage", String::new())
     } else if symptom.checker == "latency" {
         ("slow", String::new())
     } else {
@@ -111,6 +115,7 @@ pub fn signature(outcome: &Outcome) -> Option<Signature> {
     let is_delay = matches!(&outcome.fired[..], [only] if label(&only.fault) == "delay");
     let faults = match (kind, lock_holder(outcome)) {
         ("rivals" | "outsider", _) if is_delay => "delay".into(),
+        ("outage", _) if outcome.fired.len() == 1 => "throw".into(),
         (_, Some(method)) if is_delay => format!("delay in {method}"),
         _ => faults(&outcome.fired),
     };
@@ -369,6 +374,20 @@ mod tests {
             );
             assert_eq!(first, deeper);
         }
+    }
+
+    #[test]
+    fn a_detour_is_one_bug_whatever_it_began_with() {
+        let shown =
+            ["latency fail: clients of another node wait far longer than an election takes"];
+        let first = text(SITE, "throw java.io.IOException", &shown);
+        assert_eq!(first.as_deref(), Some("throw | outage | "));
+        let other = text(
+            "x.Net.open()>y.open#0",
+            "throw java.net.SocketException",
+            &shown,
+        );
+        assert_eq!(first, other);
     }
 
     #[test]

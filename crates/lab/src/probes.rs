@@ -16,12 +16,20 @@ const READY_EVERY: Duration = Duration::from_millis(80);
 /// Between two questions to one node how it is, while clients work.
 const HEALTH_EVERY: Duration = Duration::from_millis(500);
 
+/// What a node says of itself, as far as changes of it are news.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Said {
+    ok: bool,
+    role: Option<String>,
+    silent: bool,
+}
+
 /// The questions that are under way, and what was said last.
 #[derive(Default)]
 pub struct HealthWatch {
     asked: Option<LaterAnswer>,
     next: Option<Instant>,
-    said: Option<(bool, Option<String>)>,
+    said: Option<Said>,
 }
 
 impl Running<'_> {
@@ -115,31 +123,27 @@ impl Running<'_> {
     /// `always`: also when it says the same as before.
     fn tell_health(&mut self, i: usize, answer: Option<ProbeAnswer>, always: bool) {
         let health = &self.setup.target.health;
-        let (ok, role, answer) = match answer {
-            None => (false, None, "not running".to_string()),
-            Some(answer) => (
-                expected(health, &answer),
-                role(health, &answer),
-                describe(&answer),
-            ),
+        let (said, answer) = match &answer {
+            None => (Said::default(), "not running".to_string()),
+            Some(answer) => (Said::of(health, answer), describe(answer)),
         };
-        let said = Some((ok, role.clone()));
-        if !always && self.nodes[i].health.said == said {
+        if !always && self.nodes[i].health.said.as_ref() == Some(&said) {
             return;
         }
-        self.nodes[i].health.said = said;
+        self.nodes[i].health.said = Some(said.clone());
         let node = self.nodes[i].name.clone();
         self.emit(What::Health {
             node,
-            ok,
-            role,
+            ok: said.ok,
+            role: said.role,
+            silent: said.silent,
             answer,
         });
     }
 
     /// What a node said last that it is.
     pub fn role_of(&self, i: usize) -> Option<&str> {
-        self.nodes[i].health.said.as_ref()?.1.as_deref()
+        self.nodes[i].health.said.as_ref()?.role.as_deref()
     }
 }
 
@@ -149,9 +153,18 @@ fn expected(check: &Check, answer: &ProbeAnswer) -> bool {
         .is_some_and(|text| check.expect.is_match(text))
 }
 
-fn role(check: &Check, answer: &ProbeAnswer) -> Option<String> {
-    let found = check.role.as_ref()?.captures(answer.text()?)?;
-    found.name("role").map(|role| role.as_str().to_string())
+impl Said {
+    fn of(check: &Check, answer: &ProbeAnswer) -> Said {
+        let role = || {
+            let found = check.role.as_ref()?.captures(answer.text()?)?;
+            found.name("role").map(|role| role.as_str().to_string())
+        };
+        Said {
+            ok: expected(check, answer),
+            role: role(),
+            silent: answer.text().is_none(),
+        }
+    }
 }
 
 fn describe(answer: &ProbeAnswer) -> String {

@@ -144,6 +144,9 @@ pub enum What {
         /// What it says it is, where the target has roles: `leader`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         role: Option<String>,
+        /// It gave no answer at all; `answer` says how that was.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        silent: bool,
         answer: String,
     },
     /// What a node takes itself for, by its log: `LEADING`.

@@ -279,6 +279,7 @@ impl Lanes {
                 ok,
                 role,
                 answer,
+                ..
             } => {
                 if let Some(role) = role {
                     self.role(node, role, at);

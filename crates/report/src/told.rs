@@ -21,6 +21,7 @@ impl Told {
                 ok,
                 role,
                 answer,
+                ..
             } => (node, *ok, role, answer),
             What::NodeExited { node, .. } => {
                 // Whoever starts again has everything to say again.
@@ -64,6 +65,7 @@ mod tests {
                 node: "n1".into(),
                 ok: *ok,
                 role: role.map(str::to_owned),
+                silent: !*ok,
                 answer: "late".into(),
             };
             news.extend(told.change(&health).map(|(_, words, _)| words));
@@ -107,6 +109,7 @@ mod tests {
             node: "n1".into(),
             ok: true,
             role: Some("leader".into()),
+            silent: false,
             answer: String::new(),
         };
         let exit = What::NodeExited {

@@ -308,7 +308,12 @@ impl<'a> Trial<'a> {
             }
             match what {
                 Some(What::Becomes { node: n, role: r }) if n == node => role = Some(r.as_str()),
-                Some(What::Health { node: n, ok, .. }) if n == node => refuses = !ok,
+                Some(What::Health {
+                    node: n,
+                    ok,
+                    silent,
+                    ..
+                }) if n == node => refuses = !ok && !silent,
                 Some(What::NodeExited { node: n, .. }) if n == node => {
                     (role, refuses) = (None, false)
                 }
@@ -487,6 +492,9 @@ mod tests {
         check(&until("9000 becomes n1 LOOKING"), &["pass"]);
         check(&until("9000 exit n1 code 1"), &["pass"]);
         check(&format!("{hit}{out} 90000 stage stop"), &[said]);
+        // Nothing is known of who does not answer.
+        check(&until("").replace("bad", "silent"), &["pass"]);
+        check(&until("9000 health n1 silent"), &["pass"]);
         // Another role begins anew; one that serves nobody anyway is none.
         let twice = "16000 becomes n1 LOOKING\n 16100 becomes n1 FOLLOWING\n 40000 health n1 ok";
         check(&until(twice), &["pass"]);

@@ -61,6 +61,7 @@ impl Script {
                 node: node.into(),
                 ok,
                 role: (!role.is_empty()).then(|| role.to_owned()),
+                silent: !ok,
                 answer: if ok { "ok" } else { "no answer" }.into(),
             },
         );
