@@ -179,9 +179,9 @@ docs/analysis.md tells how to read the output.";
 pub struct RunArgs {
     /// `NAME`, `NAME@VERSION`, or a folder with a target.toml.
     pub target: String,
-    /// How plans are chosen: exhaustive, random, bsrr, new-state, fate, crashtuner, sieve, sieve-s,
-    /// sieve-i, chronos, pairs, replay; `clean` injects nothing (docs/policies.md).
-    #[arg(long, default_value = "exhaustive")]
+    /// How plans are chosen: survey, scatter, random, exhaustive, bsrr, new-state, fate, crashtuner,
+    /// sieve, sieve-s, sieve-i, chronos, pairs, replay; `clean` injects nothing (docs/policies.md).
+    #[arg(long, default_value = "survey")]
     pub policy: String,
     /// Trials of the search; clean runs and confirmations come on top.
     #[arg(long, default_value_t = 100)]

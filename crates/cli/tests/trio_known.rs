@@ -129,7 +129,7 @@ fn every_policy_of_the_papers_finds_where_to_inject() {
         .unwrap();
     // In two comparisons: each of them has to end in time.
     for policies in [
-        "bsrr,new-state,fate,in-order,coin",
+        "bsrr,new-state,fate,exhaustive,random",
         "sieve,sieve-s,sieve-i,chronos",
     ] {
         let args = [

@@ -98,7 +98,7 @@ fn hits_belong_to_the_task_on_top_also_after_an_exception() {
         );
         let name = |site: u32| trial.catalog.sites[site as usize].name.as_str();
         let mut visits: Vec<_> = table::visits(trial.board().visits(0))
-            .map(|(site, state, hits, first)| (first, name(site), state, hits))
+            .map(|one| (one.first, name(one.site), one.state, one.hits))
             .collect();
         visits.sort();
         let visits: Vec<_> = visits.into_iter().map(|(_, n, s, h)| (n, s, h)).collect();

@@ -70,8 +70,8 @@ pub struct CompareArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  temblor compare trio --policies exhaustive,random --trials 50
-  temblor compare trio --policies random --seeds 5 --budget 30m
+  temblor compare trio --policies survey,scatter --trials 50
+  temblor compare trio --policies bsrr,random --seeds 5 --budget 30m
   temblor compare --resume store/trio@1/compare-20260101-120000
 
 docs/comparing.md tells how to read the result.";

@@ -313,7 +313,7 @@ mod tests {
     const SPEC: &str = r#"
         format = 1
         target = "sample@1"
-        policy = "exhaustive"
+        policy = "survey"
         seed = 1
         trials = 4
         budget_s = 0

@@ -249,22 +249,26 @@ mod tests {
 
     #[test]
     fn policies_are_checked_by_name() {
-        assert_eq!(check(&["exhaustive", "random"]), Ok(()));
-        let unknown = check(&["random", "lucky"]).unwrap_err();
-        assert!(unknown.contains("`lucky`") && unknown.contains("exhaustive"));
-        assert!(check(&["random", "random"]).unwrap_err().contains("twice"));
+        assert_eq!(check(&["survey", "scatter"]), Ok(()));
+        let unknown = check(&["scatter", "lucky"]).unwrap_err();
+        assert!(unknown.contains("`lucky`") && unknown.contains("survey"));
+        assert!(
+            check(&["scatter", "scatter"])
+                .unwrap_err()
+                .contains("twice")
+        );
         assert!(check(&["replay"]).unwrap_err().contains("nothing to"));
     }
 
     #[test]
     fn the_exit_code_is_that_of_the_worst_campaign() {
         let spec: CampaignSpec = toml::from_str(
-            "format = 1\ntarget = \"x@1\"\npolicy = \"random\"\nseed = 0\ntrials = 2\n\
+            "format = 1\ntarget = \"x@1\"\npolicy = \"scatter\"\nseed = 0\ntrials = 2\n\
              budget_s = 0\njobs = 1\nwarp = \"off\"\nfaults = []\ndelay_ms = 0\nsites = \"\"\n\
              baselines = 1\nconfirm = 0\nconfirm_unwarped = 0\n",
         )
         .unwrap();
-        let policies = ["exhaustive", "random"].map(String::from).to_vec();
+        let policies = ["survey", "scatter"].map(String::from).to_vec();
         let mut contest = Contest::new(spec, policies, vec![0]);
         let entry = |policy: &str, fired, unknown| Entry {
             policy: policy.into(),
@@ -274,17 +278,17 @@ mod tests {
             unknown,
             ..Entry::default()
         };
-        contest.put(entry("exhaustive", 2, 0));
+        contest.put(entry("survey", 2, 0));
         assert_eq!(exit_of(&contest), Exit::Unknown, "one is left");
-        contest.put(entry("random", 1, 0));
+        contest.put(entry("scatter", 1, 0));
         assert_eq!(exit_of(&contest), Exit::Pass);
-        contest.put(entry("random", 1, 1));
+        contest.put(entry("scatter", 1, 1));
         assert_eq!(
             exit_of(&contest),
             Exit::Unknown,
             "a trial without a verdict"
         );
-        contest.put(entry("random", 0, 0));
+        contest.put(entry("scatter", 0, 0));
         assert_eq!(exit_of(&contest), Exit::Unknown, "nothing fired");
     }
 }

@@ -26,7 +26,7 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
         target_dir: None,
         workload: None,
         nodes: None,
-        policy: "exhaustive".into(),
+        policy: "survey".into(),
         seed: args.seed,
         trials: args.trials,
         budget_s: 0,

@@ -63,10 +63,8 @@ fn unknown_names_list_what_there_is() {
     mini.run(&["run", "tri"])
         .check(BAD_ARGUMENTS, &["no target `tri`", "trio@1"]);
     let args = ["run", "mini", "--policy", "lucky"];
-    mini.run(&args).check(
-        BAD_ARGUMENTS,
-        &["`lucky`", "exhaustive", "random", "replay"],
-    );
+    mini.run(&args)
+        .check(BAD_ARGUMENTS, &["`lucky`", "survey", "scatter", "replay"]);
     let args = ["run", "mini", "--faults", "throw,melt"];
     mini.run(&args).check(BAD_ARGUMENTS, &["melt", "delay"]);
     let args = ["run", "mini", "--policy", "replay"];

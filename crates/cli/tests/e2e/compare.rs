@@ -18,7 +18,7 @@ fn folders(mini: &Mini) -> Vec<PathBuf> {
 fn two_policies_are_compared_and_a_lost_campaign_is_run_again() {
     let _turn = Turn::wait(2);
     let mini = Mini::new();
-    let mut args = vec!["compare", "mini", "--policies", "exhaustive,random"];
+    let mut args = vec!["compare", "mini", "--policies", "survey,scatter"];
     args.extend(["--trials", "2", "--seeds", "1", "--start", "cold"]);
     args.extend(Mini::campaign(&["--json"]).iter().skip(2));
     let output = mini.run(&args);
@@ -35,7 +35,7 @@ fn two_policies_are_compared_and_a_lost_campaign_is_run_again() {
     let campaigns = stored["campaigns"].as_array().unwrap();
     assert_eq!(campaigns.len(), 2, "{stored}");
     let mut bugs = 0;
-    for (campaign, policy) in campaigns.iter().zip(["exhaustive", "random"]) {
+    for (campaign, policy) in campaigns.iter().zip(["survey", "scatter"]) {
         assert_eq!(campaign["policy"], policy);
         assert_eq!(
             (
@@ -59,10 +59,7 @@ fn two_policies_are_compared_and_a_lost_campaign_is_run_again() {
         (0, true) => 2,
         _ => 1,
     };
-    output.check(
-        code,
-        &["campaign 1 of 2: exhaustive, seed 0", "compare.html"],
-    );
+    output.check(code, &["campaign 1 of 2: survey, seed 0", "compare.html"]);
     // Clean runs are made once: the second campaign begins with its search.
     let second = campaigns[1]["folder"].as_str().unwrap();
     let stream = folder.with_file_name(second).join("campaign.jsonl");
@@ -77,7 +74,7 @@ fn two_policies_are_compared_and_a_lost_campaign_is_run_again() {
     let resumed = mini.run(&["compare", "--resume", &name]);
     resumed.check(
         code,
-        &["campaign 2 of 2: random, seed 0", "trials per hour"],
+        &["campaign 2 of 2: scatter, seed 0", "trials per hour"],
     );
     let again = std::fs::read_to_string(folder.join("compare.json")).unwrap();
     let again: serde_json::Value = serde_json::from_str(&again).unwrap();
@@ -89,7 +86,7 @@ fn two_policies_are_compared_and_a_lost_campaign_is_run_again() {
 fn a_comparison_that_is_interrupted_goes_on_in_the_middle_of_a_campaign() {
     let _turn = Turn::wait(2);
     let mini = Mini::new();
-    let mut args = vec!["compare", "mini", "--policies", "exhaustive,random"];
+    let mut args = vec!["compare", "mini", "--policies", "survey,scatter"];
     args.extend(["--trials", "5", "--seeds", "1", "--start", "cold"]);
     args.extend(Mini::campaign(&[]).iter().skip(2));
     let mut running = mini.start(&args);
@@ -131,19 +128,19 @@ fn what_cannot_be_compared_is_said_before_anything_runs() {
     let mini = Mini::new();
     let cases: [(&[&str], &[&str]); 8] = [
         (&["mini"], &["--policies"]),
-        (&["--policies", "random"], &["TARGET"]),
+        (&["--policies", "scatter"], &["TARGET"]),
         (
-            &["mini", "--policies", "random,lucky"],
-            &["`lucky`", "exhaustive"],
+            &["mini", "--policies", "scatter,lucky"],
+            &["`lucky`", "survey"],
         ),
-        (&["mini", "--policies", "random,random"], &["twice"]),
+        (&["mini", "--policies", "scatter,scatter"], &["twice"]),
         (&["mini", "--policies", "replay"], &["replay"]),
         (
-            &["mini", "--policies", "random", "--seeds", "0"],
+            &["mini", "--policies", "scatter", "--seeds", "0"],
             &["--seeds"],
         ),
         (
-            &["mini", "--policies", "random", "--faults", "melt"],
+            &["mini", "--policies", "scatter", "--faults", "melt"],
             &["melt", "delay"],
         ),
         (

@@ -15,7 +15,7 @@ fn plans(args: &[&str]) -> Vec<Plan> {
 #[test]
 fn the_same_seed_gives_the_same_plans_however_many_jobs() {
     let _turn = Turn::wait(2);
-    for policy in ["exhaustive", "random"] {
+    for policy in ["survey", "scatter"] {
         let run = |seed: &str, jobs: &str| {
             plans(&[
                 "--policy", policy, "--seed", seed, "--jobs", jobs, "--trials", "4",

@@ -36,14 +36,7 @@ fn kill_in_mid_campaign(mini: &Mini, args: &[&str], done: usize) -> Stored {
 fn a_lab_killed_twice_resumes_to_the_campaign_it_would_have_been() {
     let _turn = Turn::wait(2);
     let args = [
-        "--policy",
-        "exhaustive",
-        "--seed",
-        "5",
-        "--trials",
-        "8",
-        "--jobs",
-        "2",
+        "--policy", "survey", "--seed", "5", "--trials", "8", "--jobs", "2",
     ];
     let whole = Mini::new();
     let output = whole.run(&Mini::campaign(&args));

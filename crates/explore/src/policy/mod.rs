@@ -7,13 +7,13 @@
 mod bsrr;
 mod chronos;
 mod draw;
-mod exhaustive;
 mod novel;
 mod pairs;
 mod plain;
-mod random;
 mod replay;
+mod scatter;
 mod space;
+mod survey;
 
 use regex::Regex;
 use temblor_model::bug::Outcome;
@@ -24,12 +24,12 @@ use temblor_model::plan::Plan;
 
 pub use bsrr::Bsrr;
 pub use chronos::Chronos;
-pub use exhaustive::Exhaustive;
 pub use novel::Novel;
 pub use pairs::Pairs;
-pub use plain::{Coin, InOrder};
-pub use random::Random;
+pub use plain::{Exhaustive, Random};
 pub use replay::Replay;
+pub use scatter::Scatter;
+pub use survey::Survey;
 
 /// Chooses the plans of a campaign.
 pub trait Policy: Send {
@@ -127,11 +127,9 @@ const POLICIES: &[(&str, Build)] = &[
     ("clean", |scope| {
         Ok(Box::new(Replay::new(Plan::clean(), scope.times)))
     }),
-    ("coin", |scope| Ok(Box::new(Coin::new(scope)))),
     ("crashtuner", |scope| Ok(Box::new(Novel::crashtuner(scope)))),
     ("exhaustive", |scope| Ok(Box::new(Exhaustive::new(scope)))),
     ("fate", |scope| Ok(Box::new(Novel::fate(scope)))),
-    ("in-order", |scope| Ok(Box::new(InOrder::new(scope)))),
     ("new-state", |scope| Ok(Box::new(Novel::new_state(scope)))),
     ("pairs", |scope| Ok(Box::new(Pairs::new(scope)))),
     ("random", |scope| Ok(Box::new(Random::new(scope)))),
@@ -139,9 +137,11 @@ const POLICIES: &[(&str, Build)] = &[
         let plan = scope.plan.ok_or(PolicyError::NoPlan)?;
         Ok(Box::new(Replay::new(plan.clone(), scope.times)))
     }),
+    ("scatter", |scope| Ok(Box::new(Scatter::new(scope)))),
     ("sieve", |scope| Ok(Box::new(Novel::sieve(scope)))),
     ("sieve-i", |scope| Ok(Box::new(Novel::sieve_i(scope)))),
     ("sieve-s", |scope| Ok(Box::new(Novel::sieve_s(scope)))),
+    ("survey", |scope| Ok(Box::new(Survey::new(scope)))),
 ];
 
 /// The names that [`build`] knows.
@@ -231,11 +231,11 @@ mod tests {
     fn plans_of_policies_that_learn_nothing_do_not_depend_on_the_number_of_jobs() {
         for name in [
             "clean",
-            "coin",
-            "exhaustive",
-            "in-order",
-            "pairs",
             "random",
+            "survey",
+            "exhaustive",
+            "pairs",
+            "scatter",
             "replay",
         ] {
             assert_eq!(plans(name, 5, 40, 1), plans(name, 5, 40, 16), "{name}");

@@ -1,6 +1,6 @@
 //! `pairs`: two faults in one trial, the second while the cluster deals with the first.
 //!
-//! Beyond the papers, which inject one fault a trial. First faults are those of `exhaustive`, in its
+//! Beyond the papers, which inject one fault a trial. First faults are those of `survey`, in its
 //! order. Each is followed by a bunch of second ones, and then comes back with more of them when
 //! all others had their turn. The second fault strikes at the next hit of a site, wherever that
 //! is: what runs while a cluster recovers is not known beforehand. Sites that clean runs reach
@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use temblor_model::plan::{Fault, Plan, Step, Trigger};
 
 use super::draw::Draw;
-use super::exhaustive::Exhaustive;
 use super::space::contexts;
+use super::survey::Survey;
 use super::{Policy, Scope};
 
 /// Second faults for one first fault, each time it comes.
@@ -42,8 +42,8 @@ impl Pairs {
     pub fn new(scope: &Scope<'_>) -> Pairs {
         let mut draw = Draw::new(scope.seed);
         let seconds = seconds(scope, &mut draw);
-        let mut exhaustive = Exhaustive::new(scope);
-        let firsts = std::iter::from_fn(|| exhaustive.next()).take(FIRSTS);
+        let mut survey = Survey::new(scope);
+        let firsts = std::iter::from_fn(|| survey.next()).take(FIRSTS);
         let firsts = firsts.map(|plan| First {
             plan,
             done: 0,

@@ -1,14 +1,14 @@
-//! What Legolas §7.3 measured itself against, as its released program has it. [`Exhaustive`] and
-//! [`Random`] are these with an order, and with a choice, that make short campaigns worth running.
+//! What Legolas §7.3 measured itself against, as its released program has it. [`Survey`] and
+//! [`Scatter`] are these with an order, and with a choice, that make short campaigns worth running.
 //!
-//! - `in-order`: each hit of each context on each node, in the order in which a clean run first
+//! - `exhaustive`: each hit of each context on each node, in the order in which a clean run first
 //!   comes to the site; with each kind of fault. The released program counts the hits of a place,
 //!   but injects at the first one each time; the paper's word is exhaustive, so here each hit has
 //!   its turn.
-//! - `coin`: every hit of a trial is granted a fault with a probability of 1 %, until one is.
+//! - `random`: every hit of a trial is granted a fault with a probability of 1 %, until one is.
 //!
-//! [`Exhaustive`]: super::Exhaustive
-//! [`Random`]: super::Random
+//! [`Survey`]: super::Survey
+//! [`Scatter`]: super::Scatter
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use super::{Policy, Scope};
 const RATE: f64 = 0.01;
 
 /// See the module.
-pub struct InOrder {
+pub struct Exhaustive {
     contexts: Vec<Context>,
     /// Every (context, node), as indices, in order.
     places: std::vec::IntoIter<(usize, usize)>,
@@ -33,8 +33,8 @@ pub struct InOrder {
     draw: Draw,
 }
 
-impl InOrder {
-    pub fn new(scope: &Scope<'_>) -> InOrder {
+impl Exhaustive {
+    pub fn new(scope: &Scope<'_>) -> Exhaustive {
         let mut first: BTreeMap<_, u32> = BTreeMap::new();
         for visit in &scope.baseline.visits {
             let of_site = first.entry((visit.site, visit.node.as_str()));
@@ -50,7 +50,7 @@ impl InOrder {
             of_site.copied().unwrap_or(u32::MAX)
         });
         let mut places = places.into_iter();
-        InOrder {
+        Exhaustive {
             current: places.next(),
             places,
             contexts,
@@ -61,7 +61,7 @@ impl InOrder {
     }
 }
 
-impl Policy for InOrder {
+impl Policy for Exhaustive {
     fn next(&mut self) -> Option<Plan> {
         let (i, n) = self.current?;
         let context = &self.contexts[i];
@@ -86,21 +86,21 @@ impl Policy for InOrder {
 }
 
 /// See the module.
-pub struct Coin {
+pub struct Random {
     anything: bool,
     draw: Draw,
 }
 
-impl Coin {
-    pub fn new(scope: &Scope<'_>) -> Coin {
-        Coin {
+impl Random {
+    pub fn new(scope: &Scope<'_>) -> Random {
+        Random {
             anything: requesting(scope).contains(&true),
             draw: Draw::new(scope.seed),
         }
     }
 }
 
-impl Policy for Coin {
+impl Policy for Random {
     fn next(&mut self) -> Option<Plan> {
         let when = Trigger::Random {
             rate: RATE,
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn every_hit_has_its_turn_in_the_order_of_a_clean_run() {
         let target = Simulated::rich();
-        let mut policy = target.policy("in-order", 1);
+        let mut policy = target.policy("exhaustive", 1);
         let visits = &target.baseline.visits;
         let mut seen = BTreeSet::new();
         let mut last = 0;
@@ -164,9 +164,9 @@ mod tests {
 
     /// That is why it is no match: all it sees is how a cluster starts.
     #[test]
-    fn a_coin_falls_early() {
+    fn chance_strikes_early() {
         let target = Simulated::rich();
-        let mut campaign = Campaign::new(&target, "coin", 3, 1);
+        let mut campaign = Campaign::new(&target, "random", 3, 1);
         campaign.go(600);
         let all: u32 = target.baseline.visits.iter().map(|v| v.hits).sum();
         let fired = campaign.trials.iter().filter(|(_, o)| !o.fired.is_empty());
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn nothing_reached_or_nothing_to_inject_is_nothing_to_try() {
         let mut target = Simulated::small().unreached();
-        assert_eq!(target.policy("in-order", 1).next(), None);
+        assert_eq!(target.policy("exhaustive", 1).next(), None);
         target.faults.clear();
-        assert_eq!(target.policy("coin", 1).next(), None);
+        assert_eq!(target.policy("random", 1).next(), None);
     }
 }

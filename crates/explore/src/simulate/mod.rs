@@ -234,7 +234,7 @@ impl Simulated {
         build(name, &self.scope(seed)).unwrap()
     }
 
-    /// All that `random` can draw: (context, node, fault, hit).
+    /// All that `scatter` can draw: (context, node, fault, hit).
     pub fn injections(&self) -> usize {
         let of = |r: &Reached| {
             let site = &self.catalog.sites[r.site as usize];

@@ -121,7 +121,7 @@ fn spec(args: &TrialsArgs, prepared: &Prepared, start: StartSpec, trials: u64) -
     };
     let wanted = Wanted::clean(&args.target, choice);
     CampaignSpec {
-        policy: "exhaustive".into(),
+        policy: "survey".into(),
         faults: vec!["throw".into()],
         working: true,
         start,

@@ -1,5 +1,5 @@
-//! `random`: the baseline of Legolas §7.3. Each trial takes a reached context on a node, then one
-//! of its faults, then one of its hits, each drawn uniformly. It never ends and learns nothing.
+//! `scatter`: each trial takes a context that clean runs reached on a node, then one of its faults,
+//! then one of its hits, each drawn uniformly. It never ends and learns nothing.
 
 use temblor_model::plan::{Plan, Trigger};
 
@@ -8,22 +8,22 @@ use super::space::{Context, contexts, plan};
 use super::{Policy, Scope};
 
 /// See the module.
-pub struct Random {
+pub struct Scatter {
     contexts: Vec<Context>,
     /// Every (context, node): index into `contexts` and its `nodes`.
     places: Vec<(usize, usize)>,
     draw: Draw,
 }
 
-impl Random {
-    pub fn new(scope: &Scope<'_>) -> Random {
+impl Scatter {
+    pub fn new(scope: &Scope<'_>) -> Scatter {
         let contexts = contexts(scope);
         let places = contexts
             .iter()
             .enumerate()
             .flat_map(|(i, c)| (0..c.nodes.len()).map(move |n| (i, n)))
             .collect();
-        Random {
+        Scatter {
             contexts,
             places,
             draw: Draw::new(scope.seed),
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-impl Policy for Random {
+impl Policy for Scatter {
     fn next(&mut self) -> Option<Plan> {
         if self.places.is_empty() {
             return None;
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn every_reached_context_node_fault_and_hit_can_come() {
         let target = Simulated::small();
-        let mut policy = target.policy("random", 11);
+        let mut policy = target.policy("scatter", 11);
         let mut seen = BTreeSet::new();
         for _ in 0..20_000 {
             let step = policy.next().unwrap().steps.remove(0);
@@ -73,6 +73,6 @@ mod tests {
     #[test]
     fn nothing_reached_is_nothing_to_try() {
         let target = Simulated::small().unreached();
-        assert_eq!(target.policy("random", 1).next(), None);
+        assert_eq!(target.policy("scatter", 1).next(), None);
     }
 }

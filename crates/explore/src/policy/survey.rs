@@ -1,4 +1,4 @@
-//! `exhaustive`: each site × each fault × each reached context, once (Legolas §7 baseline).
+//! `survey`: each site × each fault × each reached context, once: exhaustive, in an order of its own.
 //!
 //! The order makes a short campaign worth its trials. Rounds, each complete before the next:
 //!
@@ -27,7 +27,7 @@ use super::space::{Context, contexts, plan};
 use super::{Policy, Scope};
 
 /// See the module.
-pub struct Exhaustive {
+pub struct Survey {
     plans: VecDeque<Plan>,
 }
 
@@ -53,8 +53,8 @@ type Place = (usize, SiteId, usize);
 /// One round: the injections of each site.
 type Round = BTreeMap<SiteId, Vec<Injection>>;
 
-impl Exhaustive {
-    pub fn new(scope: &Scope<'_>) -> Exhaustive {
+impl Survey {
+    pub fn new(scope: &Scope<'_>) -> Survey {
         let mut draw = Draw::new(scope.seed);
         let mut rounds: Vec<Round> = vec![Round::new(); ROUNDS];
         for context in contexts(scope) {
@@ -74,7 +74,7 @@ impl Exhaustive {
             order.extend(take_turns(round, &mut draw));
         }
         let planned = |i: Injection| plan(draw.plan_seed(), i.when, i.fault);
-        Exhaustive {
+        Survey {
             plans: order.into_iter().map(planned).collect(),
         }
     }
@@ -204,7 +204,7 @@ fn take_turns(round: Round, draw: &mut Draw) -> Vec<Injection> {
     order
 }
 
-impl Policy for Exhaustive {
+impl Policy for Survey {
     fn next(&mut self) -> Option<Plan> {
         self.plans.pop_front()
     }
@@ -221,7 +221,7 @@ mod tests {
     use crate::simulate::Simulated;
 
     fn all(target: &Simulated, seed: u64) -> Vec<(Trigger, Fault)> {
-        let mut policy = target.policy("exhaustive", seed);
+        let mut policy = target.policy("survey", seed);
         let plans = std::iter::from_fn(|| policy.next());
         plans
             .map(|mut plan| plan.steps.remove(0))
@@ -231,7 +231,7 @@ mod tests {
 
     fn site(when: &Trigger) -> &str {
         let Trigger::Hit { site, .. } = when else {
-            panic!("exhaustive plans hits only: {when}");
+            panic!("survey plans hits only: {when}");
         };
         site
     }
@@ -302,7 +302,7 @@ mod tests {
             working: true,
             ..target.scope(1)
         };
-        let mut policy = Exhaustive::new(&scope);
+        let mut policy = Survey::new(&scope);
         let mut count = 0;
         while let Some(plan) = policy.next() {
             let Trigger::Hit { site, nth, .. } = &plan.steps[0].when else {
