@@ -29,6 +29,9 @@ const ORDER: [&str; 9] = [
     "log",
 ];
 
+/// Kinds of misbehaviour that are one bug wherever they begin.
+const PLACELESS: [&str; 3] = ["outage", "outsider", "rivals"];
+
 /// Between the parts of a signature's text.
 const SEPARATOR: &str = " | ";
 
@@ -49,6 +52,18 @@ impl Signature {
             id: format!("{kind}-{:08x}", fnv64(text.as_bytes()) as u32),
             text: text.into(),
         })
+    }
+
+    /// The id of the bug that shows so, where known bugs with places of their own may share the
+    /// signature.
+    pub fn bug_id(&self, known: Option<&str>) -> String {
+        match (known, self.shows()) {
+            (Some(known), (kind, _)) if PLACELESS.contains(&kind) => {
+                let text = [&self.text, known].join(SEPARATOR);
+                format!("{kind}-{:08x}", fnv64(text.as_bytes()) as u32)
+            }
+            _ => self.id.clone(),
+        }
     }
 
     /// How it shows: the kind of misbehaviour, and what exactly where that is stable.
@@ -112,11 +127,14 @@ fn essence(symptom: &Symptom) -> (&'static str, String) {
 /// The signature of a failing outcome; None for all others.
 pub fn signature(outcome: &Outcome) -> Option<Signature> {
     let (kind, what) = essence(primary(outcome)?);
-    let is_delay = matches!(&outcome.fired[..], [only] if label(&only.fault) == "delay");
-    let faults = match (kind, lock_holder(outcome)) {
-        ("rivals" | "outsider", _) if is_delay => "delay".into(),
-        ("outage", _) if outcome.fired.len() == 1 => "throw".into(),
-        (_, Some(method)) if is_delay => format!("delay in {method}"),
+    let only = match &outcome.fired[..] {
+        [only] => label(&only.fault),
+        _ => String::new(),
+    };
+    let word = only.split(' ').next().unwrap_or_default();
+    let faults = match (word, kind, lock_holder(outcome)) {
+        ("delay", "rivals" | "outsider", _) | ("throw", "outage", _) => word.into(),
+        ("delay", _, Some(method)) => format!("delay in {method}"),
         _ => faults(&outcome.fired),
     };
     Signature::from_text(&[&faults, kind, &what].join(SEPARATOR))
@@ -388,6 +406,10 @@ mod tests {
             &shown,
         );
         assert_eq!(first, other);
+        let signature = Signature::from_text(&first.unwrap()).unwrap();
+        let ids = [None, Some("zk-1"), Some("zk-2")].map(|known| signature.bug_id(known));
+        assert_eq!(ids[0], signature.id);
+        assert!(ids[1].starts_with("outage-") && ids[1] != ids[0] && ids[1] != ids[2]);
     }
 
     #[test]

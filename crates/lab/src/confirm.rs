@@ -361,7 +361,7 @@ impl Bugs {
         };
         let bug = Bug {
             format: 1,
-            id: signature.id.clone(),
+            id: signature.bug_id(known.as_deref()),
             title: triage::title(outcome),
             known: known.clone(),
             plan: plan.clone(),
