@@ -175,19 +175,24 @@ impl<'a> Trial<'a> {
 
     /// The node lives throughout, says in that time that it is well, and nothing else.
     fn says_well(&self, node: &str, outage: &Outage<'_, '_>) -> bool {
-        let within = self
-            .history
-            .events
-            .iter()
-            .filter(|event| event.at_us >= outage.from_us);
-        let mut said = within.filter_map(|event| match &event.what {
+        let all = self.history.events.iter();
+        let mut said = all.filter_map(|event| match &event.what {
             What::Health { node: n, ok, .. } if n == node => Some((event.at_us, *ok)),
             What::NodeExited { node: n, .. } if n == node => Some((event.at_us, false)),
             _ => None,
         });
-        // The lab tells changes only: what comes first afterwards holds for the time before.
-        let first = said.next().is_some_and(|(_, ok)| ok);
-        first
+        // The lab tells changes only: what was said last still holds, and where nothing was, what
+        // comes first afterwards.
+        let mut before = None;
+        let first = said.find(|(at_us, ok)| {
+            let within = *at_us >= outage.from_us;
+            if !within {
+                before = Some(*ok);
+            }
+            within
+        });
+        before != Some(false)
+            && first.is_some_and(|(_, ok)| ok)
             && said
                 .take_while(|(at_us, _)| *at_us <= outage.to_us)
                 .all(|(_, ok)| ok)
@@ -422,6 +427,7 @@ mod tests {
             " 9000 health n1 bad\n 14000 health n1 ok\n",
             " 9000 health n1 ok\n 12000 health n1 bad\n",
             " 200 health n1 ok\n",
+            " 5000 health n1 bad\n 19000 health n1 ok\n",
         ] {
             check(
                 &format!("{THROW}{failing}{health} 30000 stage stop"),

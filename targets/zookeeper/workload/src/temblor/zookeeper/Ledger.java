@@ -69,6 +69,13 @@ final class Ledger {
         return entry != null && entry.maybeWritten.contains(value);
     }
 
+    /** Whether, if the key is there, it has this value. */
+    boolean isOnlyMaybe(String key, String value) {
+        Own entry = own.get(key);
+        return entry != null && entry.value == null && entry.maybeWritten.size() == 1
+                && entry.maybeWritten.contains(value);
+    }
+
     /** Whether it is there, and nothing of unknown outcome can have taken it away. */
     boolean isThere(String key) {
         Own entry = own.get(key);

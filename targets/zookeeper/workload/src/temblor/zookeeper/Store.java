@@ -99,7 +99,7 @@ final class Store {
             NewerClient.create(zooKeeper, key, data, acl, CreateMode.PERSISTENT, stat);
         } catch (Exception e) {
             session.met(e);
-            if (Failure.is(e, Code.NODEEXISTS) && ledger.isMaybe(key, value)) {
+            if (Failure.is(e, Code.NODEEXISTS) && ledger.isOnlyMaybe(key, value)) {
                 stat = new Stat(); // An earlier try has made it.
             } else if (Failure.is(e, Code.NONODE) && rootThere) {
                 return operation.wrong(null, 0, "no " + root + ", which was acknowledged");
