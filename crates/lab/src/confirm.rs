@@ -373,8 +373,10 @@ impl Bugs {
             below: None,
             signature: signature.text.clone(),
         };
-        // An earlier try that was in vain no longer counts.
-        states.remove(&signature.text);
+        // Earlier tries that were in vain no longer count.
+        if let Some(State::Unconfirmed { .. }) = states.get(&signature.text) {
+            states.remove(&signature.text);
+        }
         states.insert(cause.clone(), State::Found(Box::new(bug.clone())));
         campaign.emit(CampaignEvent::BugFound { bug });
     }
