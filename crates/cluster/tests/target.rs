@@ -271,7 +271,7 @@ fn mistakes_in_facts_are_named_with_their_place() {
         "[warp]",
         "[workload.kinds.bare]\nagain_by = \"stop\"\n[warp]",
         38,
-        "`workload.kinds.bare.again_by`: unknown variant `stop`",
+        "`workload.kinds.bare.again_by`: unknown value `stop`; known are `kill`, `reset`",
     );
     check("within_ms = 20000", "within_ms = 0", 30, "within 0 ms");
     check(

@@ -14,7 +14,7 @@ const SLACK: u32 = 3;
 /// Added to everything: JVM start-up hiccups, a slow disk. Real milliseconds.
 const FLOOR_MS: u64 = 1_500;
 /// Time-outs, elections and retries that follow a fault. Virtual milliseconds.
-const REACTION_MS: u64 = 60_000;
+const REACTION_MS: u64 = 90_000;
 /// Elections and catching up once everything is healed. Virtual milliseconds.
 const RECOVERY_MS: u64 = 35_000;
 
@@ -88,7 +88,7 @@ mod tests {
         let warped = Limits::derive(&baseline, &plan, 20.0);
         assert_eq!(
             warped.workload,
-            Duration::from_millis(3_000 + 1_500 + 6_000)
+            Duration::from_millis(3_000 + 1_500 + 7_500)
         );
         let real = Limits::derive(&baseline, &plan, 1.0);
         assert!(real.workload > Duration::from_secs(120));

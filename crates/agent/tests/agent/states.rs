@@ -3,7 +3,7 @@
 use temblor_classfile::ClassFile;
 use temblor_model::board::ARM_SET;
 use temblor_model::board::record::RecordWhat;
-use temblor_model::board::spec::TriggerKind;
+use temblor_model::board::spec::{StepSpec, TriggerKind};
 use temblor_model::board::table;
 use temblor_model::catalog::{
     Place, SiteCatalog, State, Task, TaskKind, TimeUnit, Timeout, TimeoutKind,
@@ -85,6 +85,12 @@ fn trial() -> Trial {
         spec.points = tasks().points();
         spec.arms.fill(ARM_SET);
         (spec.tell_states, spec.tell_timeouts, spec.counts) = (true, true, true);
+        // One that may strike anywhere and never does: stacks are told where a step may fire.
+        spec.steps = vec![StepSpec {
+            rate: 0.0,
+            ..step(TriggerKind::Random, ANY)
+        }];
+        spec.faults = vec![throw("java/lang/IllegalStateException")];
     })
 }
 

@@ -19,6 +19,10 @@ final class Client {
     private static final long REACH_MS = 10_000;
     private static final long RETRY_MS = 250;
     private static final long POLL_MS = 20;
+    /** What was asked for in vain is seen by then. */
+    private static final long SEEN_MS = 45_000;
+    /** A change of unknown outcome is made by then, or never. */
+    private static final long CHANGED_MS = 75_000;
 
     private final String name;
     private final int home;
@@ -29,7 +33,7 @@ final class Client {
     private String phase = "-";
     private long id;
     private int misses;
-    private long lastUnknownAt;
+    private long settledAt;
 
     Client(String name, int home, List<String> nodes) {
         this.name = name;
@@ -85,8 +89,9 @@ final class Client {
         return misses;
     }
 
-    long lastUnknownAt() {
-        return lastUnknownAt;
+    /** When late effects of what timed out are over. */
+    long settledAt() {
+        return settledAt;
     }
 
     long nextId() {
@@ -105,7 +110,7 @@ final class Client {
     Reply update(String op, String key, String value, String request) {
         String head = invoke(home, op, key, value);
         Reply reply = call(home, "op " + name + " " + id + " " + request, head);
-        completeUnlessRead(reply);
+        completeChange(reply);
         return reply;
     }
 
@@ -123,7 +128,7 @@ final class Client {
     Reply ask(String op, String key, String request) {
         String head = invoke(home, op, key, null);
         Reply reply = call(home, request, head);
-        completeUnlessRead(reply);
+        completeChange(reply);
         return reply;
     }
 
@@ -168,6 +173,13 @@ final class Client {
     private void completeUnlessRead(Reply reply) {
         complete(reply.head, reply.outcome, reply.isOk() ? null : "", reply.isOk() ? null
                 : reply.text);
+    }
+
+    private void completeChange(Reply reply) {
+        completeUnlessRead(reply);
+        if (reply.outcome.equals("timeout")) {
+            settledAt = Long.parseLong(reply.head.split("\u0000")[1]) + CHANGED_MS;
+        }
     }
 
     private Reply call(int node, String request, String head) {
@@ -252,7 +264,7 @@ final class Client {
         totals.merge(outcome, 1, Integer::sum);
         misses += outcome.equals("ok") ? 0 : 1;
         if (outcome.equals("timeout")) {
-            lastUnknownAt = Long.parseLong(parts[1]);
+            settledAt = Math.max(settledAt, Long.parseLong(parts[1]) + SEEN_MS);
         }
         print(parts[0], value, outcome, error);
     }

@@ -19,7 +19,6 @@ public final class Workload {
     private static final int RENEWALS = 3;
     private static final int TASKS = 5;
     private static final int GIVE_UP_AFTER = 4;
-    private static final long SETTLE_MS = 75_000;
     private static final long RENEWAL_PAUSE_MS = 50;
     private static final long GO_POLL_MS = 20;
     /** The lease of a lost session is held until the session expires. */
@@ -273,8 +272,8 @@ public final class Workload {
 
     /** Gives operations of unknown outcome the time to take effect, if there were any. */
     private void settle() {
-        long left = client.lastUnknownAt() + SETTLE_MS - System.currentTimeMillis();
-        if (client.lastUnknownAt() > 0 && left > 0) {
+        long left = client.settledAt() - System.currentTimeMillis();
+        if (left > 0) {
             Node.pause(left);
         }
     }
