@@ -18,7 +18,6 @@
 //!   `grace` and 30 virtual seconds more while cut off fails all the same;
 //! - the end of a claim, as the lab asks only now and then: 0.6 s before another
 //!   answer or an exit, more than a second before the node was silent.
-
 //!
 //! **Out without knowing.** A node that was hit fails when it takes itself by its log for something
 //! that serves (`FOLLOWING`) and says for 30 virtual seconds on end that it does not: whatever holds
