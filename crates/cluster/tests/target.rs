@@ -47,6 +47,7 @@ line = '^\S+ (?<level>[A-Z]+) +\[(?<thread>[^\]]*)\] (?<logger>\S+) - (?<message
 main = "tiny.Client"
 args = ["{client}", "{node}", "{addr}:{port.client}", "{dir}"]
 clients = 4
+reaction_ms = 90000
 [warp]
 max = 30
 "#;
@@ -258,19 +259,19 @@ fn mistakes_in_facts_are_named_with_their_place() {
     check(
         "[warp]",
         "[workload.kinds.restart]\nagain = [\"n2\", \"laeder\"]\n[warp]",
-        38,
+        39,
         "`workload.kinds.restart.again`: `laeder` is no node, and no role in `health.single`",
     );
     check(
         "[warp]",
         "[workload.kinds.bare]\naway = [\"n7\"]\n[warp]",
-        38,
+        39,
         "`workload.kinds.bare.away`: no node is named `n7`",
     );
     check(
         "[warp]",
         "[workload.kinds.bare]\nagain_by = \"stop\"\n[warp]",
-        38,
+        39,
         "`workload.kinds.bare.again_by`: unknown value `stop`; known are `kill`, `reset`",
     );
     check("within_ms = 20000", "within_ms = 0", 30, "within 0 ms");
@@ -283,7 +284,7 @@ fn mistakes_in_facts_are_named_with_their_place() {
     check(
         "max = 30",
         "max = 0.5",
-        38,
+        39,
         "expected a factor of 1 or more, found 0.5",
     );
     check(
@@ -337,6 +338,7 @@ fn a_good_target_becomes_facts_and_processes() {
     let class = b"tiny/Main.class";
     assert!(jar.windows(class.len()).any(|name| name == class));
     assert_eq!(target.health.port, 7200);
+    assert_eq!(target.reaction_ms, 90_000);
     let bug = &target.known[0];
     assert_eq!(
         (bug.id.as_str(), bug.matches.checkers.len()),

@@ -285,7 +285,7 @@ impl<'a> Campaign<'a> {
         clean: &Clean,
     ) -> Result<Outcome, LabError> {
         let baseline = clean.at(warp);
-        let limits = Limits::derive(baseline, plan, warp);
+        let limits = Limits::derive(baseline, plan, warp, self.setup.target.reaction_ms);
         let spec = TrialSpec {
             plan,
             dir: self.trial_dir(trial),

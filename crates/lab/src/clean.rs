@@ -98,7 +98,12 @@ impl Campaign<'_> {
             jvms: Jvms::Hooked,
             recording: Recording::Whole,
             warp: baseline.warp,
-            limits: Limits::derive(baseline, &plan, baseline.warp),
+            limits: Limits::derive(
+                baseline,
+                &plan,
+                baseline.warp,
+                self.setup.target.reaction_ms,
+            ),
             baseline: Some(baseline),
             shared: 0,
             from: None,

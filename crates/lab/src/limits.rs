@@ -13,8 +13,6 @@ use temblor_model::plan::Plan;
 const SLACK: u32 = 3;
 /// Added to everything: JVM start-up hiccups, a slow disk. Real milliseconds.
 const FLOOR_MS: u64 = 1_500;
-/// Time-outs, elections and retries that follow a fault. Virtual milliseconds.
-const REACTION_MS: u64 = 90_000;
 /// Elections and catching up once everything is healed. Virtual milliseconds.
 const RECOVERY_MS: u64 = 35_000;
 
@@ -40,14 +38,15 @@ impl Limits {
         }
     }
 
-    /// For a trial under this plan, at this warp factor.
-    pub fn derive(baseline: &Baseline, plan: &Plan, warp: f64) -> Limits {
+    /// For a trial under this plan, at this warp factor, of a target whose clients may take
+    /// `reaction_ms` virtual milliseconds longer if there are faults.
+    pub fn derive(baseline: &Baseline, plan: &Plan, warp: f64, reaction_ms: u64) -> Limits {
         let virtual_ms = |ms: u64| Duration::from_secs_f64(ms as f64 / 1000.0 / warp.max(1.0));
         // A slower clock than the baselines' makes their waiting longer by that factor at most.
         let slower = (baseline.warp / warp).max(1.0);
         let real = |ms: u64| Duration::from_millis(ms).mul_f64(slower) * SLACK;
         let floor = Duration::from_millis(FLOOR_MS);
-        let reaction = virtual_ms(plan.added_ms() + REACTION_MS);
+        let reaction = virtual_ms(plan.added_ms() + reaction_ms);
         let ready = real(baseline.ready_ms) + floor;
         if plan.steps.is_empty() {
             return Limits {
@@ -85,12 +84,12 @@ mod tests {
             nth: 1,
         };
         let plan = Plan::single(1, trigger, Fault::Delay { ms: 60_000 });
-        let warped = Limits::derive(&baseline, &plan, 20.0);
+        let warped = Limits::derive(&baseline, &plan, 20.0, 90_000);
         assert_eq!(
             warped.workload,
             Duration::from_millis(3_000 + 1_500 + 7_500)
         );
-        let real = Limits::derive(&baseline, &plan, 1.0);
+        let real = Limits::derive(&baseline, &plan, 1.0, 90_000);
         assert!(real.workload > Duration::from_secs(120));
     }
 }

@@ -10,6 +10,8 @@ use toml::Spanned;
 pub const READY_WITHIN_MS: u64 = 20_000;
 /// How long a node may take to say how it is, where the target does not say.
 pub const HEALTH_WITHIN_MS: u64 = 5_000;
+/// How much longer clients may take if there are faults, where the target does not say.
+pub const REACTION_MS: u64 = 60_000;
 
 /// The only format there is.
 pub const FORMAT: u32 = 1;
@@ -172,6 +174,9 @@ pub struct WorkloadConfig {
     /// write a file `warmed`.
     #[serde(default)]
     pub warms: bool,
+    /// How much longer than without faults clients may take, for time-outs, elections and retries.
+    /// Virtual milliseconds.
+    pub reaction_ms: Option<u64>,
     /// The workload that is run when none is asked for.
     pub default: Option<Spanned<String>>,
     /// The workloads there are; `{workload}` is the name of the one that is run.

@@ -81,6 +81,8 @@ pub struct Target {
     pub gate: bool,
     /// While they wait, the file [`WARM`] has them warm up all processes.
     pub warms: bool,
+    /// How much longer than without faults clients may take, virtual milliseconds.
+    pub reaction_ms: u64,
     /// When late nodes start, virtual milliseconds after the workload began.
     pub late_ms: u64,
     /// Names or roles of nodes that are killed and started again while clients work.

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use toml::Spanned;
 
 use super::config::{
-    HEALTH_WITHIN_MS, KindConfig, LogConfig, NodeConfig, ProbeConfig, READY_WITHIN_MS,
+    HEALTH_WITHIN_MS, KindConfig, LogConfig, NodeConfig, ProbeConfig, REACTION_MS, READY_WITHIN_MS,
     TargetConfig, WorkloadConfig,
 };
 use super::error::TargetError;
@@ -156,6 +156,7 @@ impl<'a> RunConfig<'a> {
             finale: self.workload.finale,
             gate: self.workload.gate,
             warms: self.workload.gate && self.workload.warms,
+            reaction_ms: self.workload.reaction_ms.unwrap_or(REACTION_MS),
             late_ms: kind.late_ms,
             again: self.again(kind, &health_config.single)?,
             again_by: kind.again_by,

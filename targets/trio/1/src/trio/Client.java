@@ -177,9 +177,7 @@ final class Client {
 
     private void completeChange(Reply reply) {
         completeUnlessRead(reply);
-        if (reply.outcome.equals("timeout")) {
-            settledAt = Long.parseLong(reply.head.split("\u0000")[1]) + CHANGED_MS;
-        }
+        settle(reply.head, reply.outcome, CHANGED_MS);
     }
 
     private Reply call(int node, String request, String head) {
@@ -263,10 +261,16 @@ final class Client {
         String[] parts = headAndTime.split("\u0000");
         totals.merge(outcome, 1, Integer::sum);
         misses += outcome.equals("ok") ? 0 : 1;
-        if (outcome.equals("timeout")) {
-            settledAt = Math.max(settledAt, Long.parseLong(parts[1]) + SEEN_MS);
-        }
+        settle(headAndTime, outcome, SEEN_MS);
         print(parts[0], value, outcome, error);
+    }
+
+    /** What timed out may still take effect for that long. */
+    private void settle(String headAndTime, String outcome, long ms) {
+        if (outcome.equals("timeout")) {
+            long begun = Long.parseLong(headAndTime.split("\u0000")[1]);
+            settledAt = Math.max(settledAt, begun + ms);
+        }
     }
 
     private static void print(String head, String value, String event, String error) {
