@@ -18,8 +18,10 @@
 //! second new one while one plan is out, the third while two are, and so on. A trial that had fewer
 //! new ones than that tells how many are left, and counting goes round these. A policy has seen
 //! everything when three trials in a row that would have taken the first new one came to none.
-//! With `--sweep`, the delays of Sieve are then tried again: shorter ones, which clients survive,
-//! and timeouts far overstepped.
+//!
+//! `--sweep` is more than the paper has: also shorter delays, which clients survive, and timeouts far
+//! overstepped. It goes over each site once with each length before it goes over their stacks: in
+//! the order of the run, hundreds of trials may pass before one comes to the second kind of call.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -44,9 +46,11 @@ const DELAYS: [(u64, u32); 3] = [(300_000, 150), (15_000, 50), (60_000, 1_000)];
 /// See the module.
 pub struct Novel {
     kind: Kind,
-    /// What is injected in each pass over all that is new.
-    passes: VecDeque<Fault>,
+    /// What is left to go over, the current one first.
+    passes: VecDeque<Pass>,
     known: Known,
+    /// Contexts that were injected at, with what.
+    struck: Vec<(Fault, String)>,
     /// Trials in a row that came to nothing new.
     in_vain: u32,
     /// At most so many new ones are left in this pass, as far as trials have shown.
@@ -64,8 +68,16 @@ pub struct Novel {
 #[derive(Clone, Copy)]
 enum Kind {
     State,
-    Context { among: Among, any_stack: bool },
+    Context { among: Among },
     Access,
+}
+
+/// One pass over all that is new.
+#[derive(Clone, PartialEq)]
+struct Pass {
+    fault: Fault,
+    /// Of contexts only the site counts.
+    any_stack: bool,
 }
 
 /// What is not new any more in this pass.
@@ -97,10 +109,7 @@ impl Novel {
     }
 
     pub fn fate(scope: &Scope<'_>) -> Novel {
-        let kind = Kind::Context {
-            among: Among::All,
-            any_stack: false,
-        };
+        let kind = Kind::Context { among: Among::All };
         Novel::of_any_fault(scope, kind)
     }
 
@@ -124,33 +133,47 @@ impl Novel {
         let has_sites = requesting(scope).contains(&true);
         let has_accesses = !scope.catalog.meta_accesses.is_empty();
         let possible = has_sites && (has_accesses || !matches!(kind, Kind::Access));
-        let passes = possible.then_some(Fault::Any);
+        let pass = Pass {
+            fault: Fault::Any,
+            any_stack: false,
+        };
+        let passes = possible.then_some(pass);
         Novel::new(scope, kind, passes.into_iter().collect())
     }
 
     fn of_delays(scope: &Scope<'_>, among: Among, any_stack: bool) -> Novel {
         let sites = scope.catalog.among(among);
         let possible = sites.iter().any(|site| is_wanted(site, scope));
-        let count = match (possible, scope.sweep) {
+        let lengths = match (possible, scope.sweep) {
             (false, _) => 0,
             (true, false) => 1,
             (true, true) => DELAYS.len(),
         };
-        let delay = |(sync_ms, timeout_percent)| Fault::SiteDelay {
-            sync_ms,
-            timeout_percent,
+        let rounds: &[bool] = match (scope.sweep, any_stack) {
+            (true, false) => &[true, false],
+            (false, false) => &[false],
+            (_, true) => &[true],
         };
-        let passes = DELAYS.into_iter().take(count).map(delay).collect();
-        Novel::new(scope, Kind::Context { among, any_stack }, passes)
+        let pass = |any_stack, (sync_ms, timeout_percent)| Pass {
+            fault: Fault::SiteDelay {
+                sync_ms,
+                timeout_percent,
+            },
+            any_stack,
+        };
+        let round = |any_stack| DELAYS[..lengths].iter().map(move |d| pass(any_stack, *d));
+        let passes = rounds.iter().flat_map(|any_stack| round(*any_stack));
+        Novel::new(scope, Kind::Context { among }, passes.collect())
     }
 
-    fn new(scope: &Scope<'_>, kind: Kind, passes: VecDeque<Fault>) -> Novel {
+    fn new(scope: &Scope<'_>, kind: Kind, passes: VecDeque<Pass>) -> Novel {
         let site = |s: &Site| (s.name.clone(), s.id);
         let states = scope.catalog.states.iter();
         Novel {
             kind,
             passes,
             known: Known::default(),
+            struck: Vec::new(),
             in_vain: 0,
             left: None,
             turn: 0,
@@ -172,18 +195,18 @@ impl Novel {
         }
     }
 
-    fn trigger(&self, nth: u32) -> Trigger {
+    fn trigger(&self, pass: &Pass, nth: u32) -> Trigger {
         let names = || self.known.names.iter().cloned().collect();
         match self.kind {
             Kind::State => Trigger::NewState {
                 known: names(),
                 nth,
             },
-            Kind::Context { among, any_stack } => Trigger::NewContext {
+            Kind::Context { among } => Trigger::NewContext {
                 known: names(),
                 nth,
                 among,
-                any_stack,
+                any_stack: pass.any_stack,
             },
             Kind::Access => Trigger::AfterAccess {
                 within_ms: WITHIN_MS,
@@ -194,20 +217,23 @@ impl Novel {
     }
 
     /// What was injected at is not new any more.
-    fn know(&mut self, fired: &FiredFault) {
+    fn know(&mut self, pass: &Pass, fired: &FiredFault) {
         match self.kind {
             Kind::State => {
                 let id = |name: &String| self.state_ids.get(name).copied();
                 let state = fired.state.as_ref().and_then(id);
                 self.known.names.insert(state_name(&fired.node, state));
             }
-            Kind::Context { any_stack, .. } => {
-                let stack = match any_stack {
-                    true => Ok(0),
-                    false => u64::from_str_radix(&fired.stack, 16),
-                };
-                if let (Some(site), Ok(stack)) = (self.site_ids.get(&fired.site), stack) {
-                    self.known.names.insert(context_name(*site, stack));
+            Kind::Context { .. } => {
+                let site = self.site_ids.get(&fired.site);
+                let stack = u64::from_str_radix(&fired.stack, 16);
+                if let (Some(site), Ok(stack)) = (site, stack) {
+                    let context = context_name(*site, stack);
+                    self.known.names.insert(match pass.any_stack {
+                        true => context_name(*site, 0),
+                        false => context.clone(),
+                    });
+                    self.struck.push((pass.fault.clone(), context));
                 }
             }
             Kind::Access => self.known.accesses.extend(fired.access),
@@ -220,12 +246,17 @@ impl Novel {
         self.known = Known::default();
         self.in_vain = 0;
         self.left = None;
+        let Some(pass) = self.passes.front().filter(|pass| !pass.any_stack) else {
+            return;
+        };
+        let same = self.struck.iter().filter(|(fault, _)| *fault == pass.fault);
+        self.known.names = same.map(|(_, context)| context.clone()).collect();
     }
 }
 
 impl Policy for Novel {
     fn next(&mut self) -> Option<Plan> {
-        let fault = self.passes.front()?.clone();
+        let pass = self.passes.front()?.clone();
         let nth = self.nth();
         self.turn = self.turn.wrapping_add(1);
         self.unlearned.push_back(Issued {
@@ -233,8 +264,8 @@ impl Policy for Novel {
             known: self.known.len(),
             nth,
         });
-        let when = self.trigger(nth);
-        Some(Plan::single(self.draw.plan_seed(), when, fault))
+        let when = self.trigger(&pass, nth);
+        Some(Plan::single(self.draw.plan_seed(), when, pass.fault))
     }
 
     fn learns(&self) -> bool {
@@ -245,12 +276,13 @@ impl Policy for Novel {
         let Some(issued) = self.unlearned.pop_front() else {
             return;
         };
-        if issued.passes != self.passes.len() {
+        let current = self.passes.front().cloned();
+        let Some(pass) = current.filter(|_| issued.passes == self.passes.len()) else {
             return;
-        }
+        };
         let before = self.known.len();
         for fired in &outcome.fired {
-            self.know(fired);
+            self.know(&pass, fired);
         }
         let is_new = self.known.len() > before;
         match (outcome.fired.is_empty(), self.left) {

@@ -245,8 +245,37 @@ fn a_sweep_finds_what_other_delays_show() {
     assert!(other.iter().all(|bug| campaign.first(bug).is_none()));
     target.sweep = true;
     check(&target, "sieve", &[(other[0], 83), (other[1], 126)]);
+}
+
+/// With each length each site once, then with each length the rest of each site's stacks.
+#[test]
+fn a_sweep_takes_sites_before_their_stacks() {
+    let mut target = Simulated::rich();
+    target.sweep = true;
     let campaign = run(&target, "sieve", 1, 1, 1_000);
-    assert_eq!(campaign.trials.len(), 3 * 43);
+    let contexts = campaign.contexts();
+    let distinct: BTreeSet<_> = contexts.iter().collect();
+    assert_eq!((distinct.len(), contexts.len()), (40, 3 * 40));
+    let sites: BTreeSet<&str> = contexts.iter().map(|(site, _)| *site).collect();
+    for round in contexts.chunks(sites.len()).take(3) {
+        let seen: BTreeSet<&str> = round.iter().map(|(site, _)| *site).collect();
+        assert_eq!(seen, sites);
+    }
+    // Three trials in vain end each of the passes.
+    assert_eq!(campaign.trials.len(), 3 * 40 + 6 * 3);
+    let faults: BTreeSet<String> = campaign.plans().iter().map(fault).collect();
+    let of = |name: &String| {
+        campaign
+            .plans()
+            .iter()
+            .filter(|p| fault(p) == *name)
+            .count()
+    };
+    assert!(faults.len() == 3 && faults.iter().all(|name| of(name) == 40 + 6));
+}
+
+fn fault(plan: &Plan) -> String {
+    plan.steps[0].fault.to_string()
 }
 
 #[test]
