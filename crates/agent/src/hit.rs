@@ -1,8 +1,8 @@
 //! What happens at an armed point. At a site: count, record, decide, inject.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use temblor_model::board::record::RecordWhat;
 use temblor_model::board::spec::{FaultKind, PointId};
@@ -22,6 +22,8 @@ use crate::throw::throw;
 const HOLD_LIMIT_NS: u64 = 120_000_000_000;
 /// A held thread looks again after this, should nobody wake it: a fork's board says go at once.
 const HOLD_TURN: Duration = Duration::from_millis(50);
+/// A delayed thread looks whether all is healed after this, in virtual time.
+const DELAY_TURN: Duration = Duration::from_millis(100);
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -228,7 +230,7 @@ impl Visit<'_> {
                         .notice(format!("step {step}: cannot throw {class}: {reason}"));
                 }
             }
-            Some(FaultKind::Delay) => sleep_virtual_ms(rec.amount),
+            Some(FaultKind::Delay) => delay(&board.header().heals, rec.amount),
             Some(FaultKind::Crash) => die(),
             Some(FaultKind::Lab) => {
                 self.question(step);
@@ -274,15 +276,19 @@ impl Visit<'_> {
     }
 }
 
-/// By libc's own call, so that a preloaded clock scales it.
-fn sleep_virtual_ms(ms: u64) {
-    let time = Duration::from_millis(ms);
-    let mut left = libc::timespec {
-        tv_sec: time.as_secs() as libc::time_t,
-        tv_nsec: time.subsec_nanos().into(),
-    };
-    // SAFETY: nanosleep reads and writes the one timespec; a signal leaves the rest to sleep.
-    while unsafe { libc::nanosleep(&left, &mut left) } != 0 {}
+/// Sleeps for so many virtual milliseconds, or until the lab heals. Both clock and sleep are those
+/// that the target has: a preloaded clock scales them.
+fn delay(heals: &AtomicU32, ms: u64) {
+    let before = heals.load(Ordering::Acquire);
+    let began = Instant::now();
+    let whole = Duration::from_millis(ms);
+    while heals.load(Ordering::Acquire) == before {
+        let left = whole.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        std::thread::sleep(left.min(DELAY_TURN));
+    }
 }
 
 /// The whole process, at once, as by `kill -9`.

@@ -238,9 +238,10 @@ pub struct CampaignArgs {
     /// Also try shorter and longer delays than the policy would (sieve and its kin).
     #[arg(long)]
     pub sweep: bool,
-    /// Length of an injected delay, in the target's time.
-    #[arg(long, default_value = "60s", value_name = "TIME")]
-    pub delay: Span,
+    /// Length of an injected delay, in the target's time: 60s when omitted; sieve, its kin and
+    /// chronos have 5m where others wait, and go by timeouts elsewhere in any case.
+    #[arg(long, value_name = "TIME")]
+    pub delay: Option<Span>,
     /// Only sites whose name matches this regular expression.
     #[arg(long, default_value = "", value_name = "REGEX")]
     pub sites: String,

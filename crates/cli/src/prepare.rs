@@ -118,6 +118,7 @@ impl Prepared {
             Archives::of(&self.target, &folder)
         });
         let allows = |kind: &str| spec.faults.iter().any(|f| f == kind);
+        let delay_ms = spec.delay_ms;
         Ok(Setup {
             target: self.target.clone(),
             catalog: self.catalog.clone(),
@@ -127,7 +128,7 @@ impl Prepared {
             any_faults: AnyFaults {
                 throw: allows("throw"),
                 crash: allows("crash"),
-                delay_ms: allows("delay").then_some(spec.delay_ms),
+                delay_ms: allows("delay").then(|| delay_ms.unwrap_or(CampaignSpec::DELAY_MS)),
                 sites: temblor_lab::site_pattern(&spec.sites)?,
             },
             hook_clients: spec.hook_clients,

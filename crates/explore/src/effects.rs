@@ -4,7 +4,7 @@
 //!
 //! - A fault disturbs every client from the moment it fires until its own effect is over (a delay
 //!   or pause: its length in virtual time; a partition: until it is mended; all others: at once)
-//!   plus `grace`. Healing ends pauses and partitions.
+//!   plus `grace`. Healing ends delays, pauses and partitions.
 //! - Where the workload itself cuts a node off, that disturbs its own clients until it is over
 //!   plus `grace`, and the others like a fault that is over at once.
 //! - A node that is down (killed, exited, or started and not ready) excuses its own clients until
@@ -309,10 +309,10 @@ fn injected(history: &History, stop_us: u64, real_us: impl Fn(u64) -> u64) -> Ve
             continue;
         }
         let until_us = match (fault.delay_ms(), &fault) {
-            (Some(ms), _) => event.at_us + real_us(ms),
-            (None, Fault::Pause { ms, .. }) => {
-                let healed_us = stage_us(history, Stage::Recovery).unwrap_or(u64::MAX);
-                (event.at_us + real_us(*ms)).min(healed_us.max(event.at_us))
+            (Some(ms), _) | (None, &Fault::Pause { ms, .. }) => {
+                let healed_us = stage_us(history, Stage::Recovery);
+                let healed_us = healed_us.filter(|healed_us| *healed_us > event.at_us);
+                (event.at_us + real_us(ms)).min(healed_us.unwrap_or(u64::MAX))
             }
             (None, Fault::Partition { .. }) => mended_us(history, event.at_us).unwrap_or(stop_us),
             _ => event.at_us,
@@ -511,11 +511,16 @@ mod tests {
     }
 
     #[test]
-    fn healing_ends_a_pause() {
-        let paused = "up\n 1000 lab pause n1 60000\n 5000 stage heal\n 5001 stage recovery\n\
-                      90000 stage stop";
-        check(paused, "n1", 10_001, true);
-        check(paused, "n1", 10_002, false);
+    fn healing_ends_pauses_and_delays_but_none_that_begin_later() {
+        let healed = "5000 stage heal\n 5001 stage recovery\n";
+        for fault in ["lab pause n1 60000", "fired n1 t delay 60000"] {
+            let before = format!("up\n 1000 {fault}\n {healed} 90000 stage stop");
+            check(&before, "n1", 10_001, true);
+            check(&before, "n1", 10_002, false);
+            let later = format!("up\n {healed} 6000 {fault}\n 90000 stage stop");
+            check(&later, "n1", 71_000, true);
+            check(&later, "n1", 71_001, false);
+        }
     }
 
     #[test]

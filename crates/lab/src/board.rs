@@ -80,6 +80,11 @@ impl BoardFile {
         let _ = step.compare_exchange(NO_STEP, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
+    /// Delays that have begun end.
+    pub fn end_delays(&self) {
+        self.board.header().heals.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// The names of the nodes whose processes are all held.
     pub fn held(&self) -> Vec<String> {
         let is_held = |s: &u32| self.board.slot(*s).held.load(Ordering::Acquire) > 0;

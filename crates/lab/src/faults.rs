@@ -254,6 +254,7 @@ impl Running<'_> {
             self.end(due.what);
         }
         self.free_disks();
+        self.board.end_delays();
         for i in 0..self.nodes.len() {
             if self.nodes[i].process.is_none() {
                 self.start_node(i)?;

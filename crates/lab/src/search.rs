@@ -191,7 +191,7 @@ mod tests {
             start: StartSpec::Cold,
             working: false,
             faults: Vec::new(),
-            delay_ms: 0,
+            delay_ms: None,
             level: StateLevel::State,
             sweep: false,
             sites: String::new(),

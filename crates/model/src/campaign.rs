@@ -39,8 +39,9 @@ pub struct CampaignSpec {
     pub working: bool,
     /// Kinds of faults to inject: `throw`, `delay`, `crash`.
     pub faults: Vec<String>,
-    /// Length of an injected delay, virtual milliseconds.
-    pub delay_ms: u64,
+    /// Length of an injected delay, virtual milliseconds; the policy's own when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
     /// What counts as one state, for policies that go by states.
     #[serde(default)]
     pub level: StateLevel,
@@ -77,6 +78,8 @@ impl CampaignSpec {
     pub const FORMAT: u32 = 1;
     /// Two gigabytes: some thousand failing trials of a usual target.
     pub const KEEP_MB: u64 = 2_000;
+    /// Length of a delay where neither user nor policy chooses it, virtual milliseconds.
+    pub const DELAY_MS: u64 = 60_000;
 
     fn usual_keep_mb() -> u64 {
         CampaignSpec::KEEP_MB

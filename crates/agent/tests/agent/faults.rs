@@ -1,10 +1,13 @@
 //! Throw, delay, crash, and what stays behind.
 
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
 use temblor_model::board::record::RecordWhat;
 use temblor_model::board::spec::{FaultKind, TriggerKind};
 
 use crate::jdk;
-use crate::trial::{Trial, catalog, catalog_of, fault, step, throw};
+use crate::trial::{Said, Trial, catalog, catalog_of, fault, step, throw};
 
 fn fired(records: &[RecordWhat]) -> Vec<&RecordWhat> {
     records
@@ -189,6 +192,36 @@ fn a_delay_lets_the_call_be_made_later() {
         assert_eq!(said.lines(), ["made 6"]);
         assert!(began.elapsed().as_millis() >= 700);
         assert_eq!(fired(&trial.records(0)).len(), 1);
+    }
+}
+
+#[test]
+fn healing_ends_a_delay_that_has_begun_and_none_that_begins_later() {
+    for jdk in jdk::all() {
+        let trial = Trial::new(catalog("Loop"), |spec| {
+            spec.steps = vec![step(TriggerKind::AtHit, 1), step(TriggerKind::AtHit, 2)];
+            spec.steps[1].fault = 1;
+            spec.faults = [3_600_000, 500]
+                .map(|ms| fault(FaultKind::Delay, ms))
+                .into();
+        });
+        let program = trial.spawn(jdk, "n1", &["Loop", "2"]);
+        let header = trial.board().header();
+        let mut healed = Instant::now();
+        let deadline = healed + Duration::from_secs(60);
+        while header.current_step.load(Ordering::Acquire) < 2 {
+            assert!(
+                Instant::now() < deadline,
+                "the delay of an hour does not end"
+            );
+            healed = Instant::now();
+            header.heals.fetch_add(1, Ordering::AcqRel);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let said = Said::of(program.wait_with_output().unwrap());
+        assert_eq!(said.lines(), ["made 6"]);
+        assert!(healed.elapsed() >= Duration::from_millis(500));
+        assert_eq!(fired(&trial.records(0)).len(), 2);
     }
 }
 

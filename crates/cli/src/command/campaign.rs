@@ -37,7 +37,7 @@ pub fn spec(target: &str, args: &CampaignArgs, prepared: &Prepared) -> CampaignS
         start: args.start.spec(),
         warp: args.warp.0,
         faults: args.faults.clone(),
-        delay_ms: args.delay.ms,
+        delay_ms: args.delay.map(|d| d.ms),
         level: args.states.level(),
         sweep: args.sweep,
         sites: args.sites.clone(),

@@ -264,7 +264,7 @@ mod tests {
     fn the_exit_code_is_that_of_the_worst_campaign() {
         let spec: CampaignSpec = toml::from_str(
             "format = 1\ntarget = \"x@1\"\npolicy = \"scatter\"\nseed = 0\ntrials = 2\n\
-             budget_s = 0\njobs = 1\nwarp = \"off\"\nfaults = []\ndelay_ms = 0\nsites = \"\"\n\
+             budget_s = 0\njobs = 1\nwarp = \"off\"\nfaults = []\nsites = \"\"\n\
              baselines = 1\nconfirm = 0\nconfirm_unwarped = 0\n",
         )
         .unwrap();

@@ -36,7 +36,7 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
         start: StartSpec::Snapshot,
         warp: WarpSpec::Auto,
         faults: vec!["throw".into(), "delay".into()],
-        delay_ms: DELAY_MS,
+        delay_ms: Some(DELAY_MS),
         level: StateLevel::default(),
         sweep: false,
         sites: String::new(),

@@ -19,7 +19,7 @@ use temblor_model::site::SiteId;
 use temblor_model::visit::Visit;
 
 use super::draw::Draw;
-use super::space::is_wanted;
+use super::space::{SYNC_MS, is_wanted};
 use super::{Policy, Scope};
 
 /// Points that are drawn.
@@ -27,11 +27,8 @@ const DRAWN: usize = 6;
 /// Points that one plan delays at most.
 const MOST: usize = 32;
 
-/// The delays of Sieve.
-const DELAY: Fault = Fault::SiteDelay {
-    sync_ms: 300_000,
-    timeout_percent: 150,
-};
+/// Of the timeout, as Sieve's delays.
+const TIMEOUT_PERCENT: u32 = 150;
 
 /// See the module.
 pub struct Chronos {
@@ -45,6 +42,7 @@ pub struct Chronos {
     deeper: VecDeque<Vec<SiteId>>,
     /// The selection of each plan that was not learned from yet.
     unlearned: VecDeque<Vec<SiteId>>,
+    fault: Fault,
     draw: Draw,
 }
 
@@ -63,6 +61,10 @@ impl Chronos {
             usual,
             deeper: VecDeque::new(),
             unlearned: VecDeque::new(),
+            fault: Fault::SiteDelay {
+                sync_ms: scope.delay_ms.unwrap_or(SYNC_MS),
+                timeout_percent: TIMEOUT_PERCENT,
+            },
             draw: Draw::new(scope.seed),
         }
     }
@@ -104,7 +106,7 @@ impl Policy for Chronos {
         let sites = points.iter().map(|id| self.names[id].clone()).collect();
         let step = Step {
             when: Trigger::AnyOf { sites },
-            fault: DELAY,
+            fault: self.fault.clone(),
         };
         let plan = Plan {
             seed: self.draw.plan_seed(),

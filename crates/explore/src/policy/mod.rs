@@ -89,8 +89,8 @@ pub struct Scope<'a> {
     pub baseline: &'a Baseline,
     /// Kinds of faults to inject.
     pub faults: &'a [FaultKind],
-    /// Length of an injected delay, virtual milliseconds.
-    pub delay_ms: u64,
+    /// Length of an injected delay, virtual milliseconds; the policy's own when there is none.
+    pub delay_ms: Option<u64>,
     /// Only sites whose name matches; all without it.
     pub sites: Option<Regex>,
     pub seed: u64,

@@ -31,7 +31,7 @@ use temblor_model::site::{Site, SiteId};
 use temblor_model::visit::{context_name, state_name};
 
 use super::draw::Draw;
-use super::space::{is_wanted, requesting};
+use super::space::{SYNC_MS, is_wanted, requesting};
 use super::{Policy, Scope};
 
 /// Trials in a row that may come to nothing new before all was seen.
@@ -41,7 +41,7 @@ const WITHIN_MS: u64 = 5;
 
 /// Delays where others wait for the site (virtual milliseconds), and where a timeout protects it
 /// (percent of that): those of the paper, then those of a sweep.
-const DELAYS: [(u64, u32); 3] = [(300_000, 150), (15_000, 50), (60_000, 1_000)];
+const DELAYS: [(u64, u32); 3] = [(SYNC_MS, 150), (15_000, 50), (60_000, 1_000)];
 
 /// See the module.
 pub struct Novel {
@@ -73,7 +73,7 @@ enum Kind {
 }
 
 /// One pass over all that is new.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 struct Pass {
     fault: Fault,
     /// Of contexts only the site counts.
@@ -161,7 +161,9 @@ impl Novel {
             },
             any_stack,
         };
-        let round = |any_stack| DELAYS[..lengths].iter().map(move |d| pass(any_stack, *d));
+        let mut delays = DELAYS;
+        delays[0].0 = scope.delay_ms.unwrap_or(SYNC_MS);
+        let round = |any_stack| delays[..lengths].iter().map(move |d| pass(any_stack, *d));
         let passes = rounds.iter().flat_map(|any_stack| round(*any_stack));
         Novel::new(scope, Kind::Context { among }, passes.collect())
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use temblor_model::campaign::CampaignSpec;
 use temblor_model::plan::{Fault, Plan, Step, Trigger};
 use temblor_model::site::{Site, SiteId};
 
@@ -37,6 +38,8 @@ pub struct OnNode {
 /// A node that was crashed comes back after so long, virtual milliseconds: what crashes break
 /// shows when they recover.
 const RESTART_AFTER_MS: u64 = 5_000;
+/// Sieve's delay where others wait: it looks like for ever. Virtual milliseconds.
+pub const SYNC_MS: u64 = 300_000;
 
 /// The plan of one injection.
 pub fn plan(seed: u64, when: Trigger, fault: Fault) -> Plan {
@@ -137,7 +140,8 @@ fn faults(site: &Site, in_memory: bool, scope: &Scope<'_>) -> (Vec<Fault>, Vec<F
         more.extend(throws);
     }
     if enabled(FaultKind::Delay) && site.io.is_some() {
-        first.push(Fault::Delay { ms: scope.delay_ms });
+        let ms = scope.delay_ms.unwrap_or(CampaignSpec::DELAY_MS);
+        first.push(Fault::Delay { ms });
     }
     if enabled(FaultKind::Crash) {
         first.push(Fault::Crash);

@@ -247,6 +247,16 @@ fn a_sweep_finds_what_other_delays_show() {
     check(&target, "sieve", &[(other[0], 83), (other[1], 126)]);
 }
 
+#[test]
+fn whoever_is_waited_for_is_slow_for_as_long_as_the_user_says() {
+    let mut target = Simulated::rich();
+    target.delay_ms = Some(15_000);
+    check(&target, "sieve", &[("a short wait is overtaken", 40)]);
+    let campaign = run(&target, "sieve", 1, 1, 1_000);
+    assert_eq!(campaign.first("a lock held for minutes"), None);
+    assert!(campaign.first("a timeout overstepped by half").is_some());
+}
+
 /// With each length each site once, then with each length the rest of each site's stacks.
 #[test]
 fn a_sweep_takes_sites_before_their_stacks() {

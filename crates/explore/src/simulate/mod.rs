@@ -48,6 +48,7 @@ pub struct Simulated {
     pub sites: Option<Regex>,
     pub level: StateLevel,
     pub sweep: bool,
+    pub delay_ms: Option<u64>,
     plan: Plan,
     scripts: Scripts,
 }
@@ -74,6 +75,7 @@ impl Simulated {
             sites: None,
             level: StateLevel::State,
             sweep: false,
+            delay_ms: None,
             plan: Plan::clean(),
             scripts: Scripts::default(),
         }
@@ -219,7 +221,7 @@ impl Simulated {
             catalog: &self.catalog,
             baseline: &self.baseline,
             faults: &self.faults,
-            delay_ms: 60_000,
+            delay_ms: self.delay_ms,
             sites: self.sites.clone(),
             seed,
             plan: Some(&self.plan),

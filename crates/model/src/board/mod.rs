@@ -18,7 +18,7 @@ pub mod view;
 /// First bytes of every board.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TMBBOARD");
 /// Changes whenever the layout does: lab and agent of different builds refuse each other.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The step that may fire next, while none may.
 pub const NO_STEP: u32 = u32::MAX;
 

@@ -76,6 +76,8 @@ pub struct Header {
     pub counts: u32,
     /// Orders first visits.
     pub ticket: AtomicU32,
+    /// Changes when the lab heals: delays that had begun end.
+    pub heals: AtomicU32,
 }
 
 /// A step of the plan.

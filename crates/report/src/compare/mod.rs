@@ -169,6 +169,7 @@ fn side(view: &CampaignView) -> Side {
 fn differences(a: &CampaignView, b: &CampaignView) -> Vec<Difference> {
     let facts = |view: &CampaignView| {
         let s = &view.spec;
+        let delay = s.delay_ms.map(|ms| format!("{} s", ms as f64 / 1000.0));
         let speed = view.baseline.as_ref().map(|b| format!("×{}", b.warp));
         [
             ("target", s.target.clone()),
@@ -177,7 +178,7 @@ fn differences(a: &CampaignView, b: &CampaignView) -> Vec<Difference> {
             ("policy", s.policy.clone()),
             ("seed", s.seed.to_string()),
             ("faults", s.faults.join(",")),
-            ("delay", format!("{} s", s.delay_ms as f64 / 1000.0)),
+            ("delay", delay.unwrap_or_default()),
             ("sites", s.sites.clone()),
             ("JDK sites", s.jdk_sites.to_string()),
             ("coverage", s.coverage.to_string()),

@@ -54,14 +54,16 @@ fn header(contest: &Contest, folder: &str) -> String {
             command(&resume_command(folder)),
         ),
     };
+    let delay = s
+        .delay_ms
+        .map_or(String::new(), |ms| format!(" · delay {}", span(ms / 1000)));
     let workload = s.workload.as_ref();
     let workload = workload.map_or(String::new(), |w| format!(" · workload {}", html(w)));
     format!(
-        "<header><p class=\"crumb\">{}{workload} · faults {} · delay {}</p>\n\
+        "<header><p class=\"crumb\">{}{workload} · faults {}{delay}</p>\n\
          <h1>Policies compared on {}</h1>\n<p class=\"badges\">{badges}</p>\n{go_on}</header>\n",
         html(&contest.words()),
         html(&s.faults.join(", ")),
-        span(s.delay_ms / 1000),
         html(&s.target)
     )
 }

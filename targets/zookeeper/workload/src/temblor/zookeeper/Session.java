@@ -12,7 +12,6 @@ import org.apache.zookeeper.ZooKeeper;
 final class Session {
     private static final int SESSION_TIMEOUT_MS = 10_000;
     private static final long CONNECT_WAIT_MS = 15_000;
-    private static final long CONNECT_POLL_MS = 10;
     private static final int SESSIONS = 5;
 
     private final Settings settings;
@@ -22,7 +21,7 @@ final class Session {
     private Connection connection;
     private String secret;
     private int opened;
-    /** What `Connection.connects` was when the current operation began. */
+    /** What `Connection.connects()` was when the current operation began. */
     private int connectsBefore;
     private boolean lost;
 
@@ -34,29 +33,55 @@ final class Session {
 
     /** What the library's own thread tells about the connection. */
     private static final class Connection implements Watcher {
-        volatile int connects;
-        volatile boolean expired;
+        private int connects;
+        private boolean expired;
 
         @Override
-        public void process(WatchedEvent event) {
+        public synchronized void process(WatchedEvent event) {
             if (event.getState() == Event.KeeperState.SyncConnected
                     && event.getType() == Event.EventType.None) {
                 connects++;
             } else if (event.getState() == Event.KeeperState.Expired) {
                 expired = true;
             }
+            notifyAll();
+        }
+
+        synchronized int connects() {
+            return connects;
+        }
+
+        synchronized boolean isExpired() {
+            return expired;
+        }
+
+        /** Waits until there was another connection; false when there is none in time. */
+        synchronized boolean await(int before, long withinMs) {
+            long end = System.nanoTime() + withinMs * 1_000_000L;
+            try {
+                while (connects == before && !expired) {
+                    long leftMs = (end - System.nanoTime() + 999_999L) / 1_000_000L;
+                    if (leftMs <= 0) {
+                        return false;
+                    }
+                    wait(leftMs);
+                }
+            } catch (InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
+            return !expired;
         }
     }
 
     /** The handle for the next operation: waits for a connection or a new session, not forever. */
     ZooKeeper ready() {
-        if (zooKeeper == null || connection.expired || !zooKeeper.getState().isAlive()) {
+        if (zooKeeper == null || connection.isExpired() || !zooKeeper.getState().isAlive()) {
             reopen();
         } else if (lost) {
-            awaitConnect(connectsBefore);
+            connection.await(connectsBefore, CONNECT_WAIT_MS);
         }
         lost = false;
-        connectsBefore = connection.connects;
+        connectsBefore = connection.connects();
         return zooKeeper;
     }
 
@@ -125,22 +150,11 @@ final class Session {
         if (secret != null) {
             authenticate(secret.substring(secret.indexOf(':') + 1));
         }
-        if (awaitConnect(0)) {
+        if (connection.await(0, CONNECT_WAIT_MS)) {
             operation.ok(null, 0);
         } else {
             operation.fail("no session within " + CONNECT_WAIT_MS + " ms");
         }
-    }
-
-    private boolean awaitConnect(int before) {
-        long end = System.nanoTime() + CONNECT_WAIT_MS * 1_000_000L;
-        while (connection.connects == before && !connection.expired) {
-            if (System.nanoTime() - end > 0) {
-                return false;
-            }
-            pause(CONNECT_POLL_MS);
-        }
-        return !connection.expired;
     }
 
     static void pause(long ms) {

@@ -25,6 +25,7 @@ public final class Workload {
     private static final long GUARDED_PAUSE_MS = 1_500;
     private static final File FINALE = new File("finale");
     private static final long FINALE_POLL_MS = 50;
+    private static final long FINALE_POLL_MOST_MS = 1_000;
     private static final long FINALE_WAIT_MS = 600_000;
 
     private Workload() {}
@@ -85,13 +86,16 @@ public final class Workload {
         entries.check();
     }
 
+    /** Looks ever more rarely: clients that are done wait long for one that is stuck. */
     private static boolean awaitFinale() {
         long end = System.nanoTime() + FINALE_WAIT_MS * 1_000_000L;
+        long pauseMs = FINALE_POLL_MS;
         while (!FINALE.exists()) {
             if (System.nanoTime() - end > 0) {
                 return false;
             }
-            Session.pause(FINALE_POLL_MS);
+            Session.pause(pauseMs);
+            pauseMs = Math.min(pauseMs + pauseMs / 4, FINALE_POLL_MOST_MS);
         }
         return true;
     }
