@@ -3,10 +3,11 @@
 
 use std::sync::atomic::Ordering;
 
-use temblor_model::board::spec::{TriggerKind, access_key, context_key, state_key};
+use temblor_model::board::spec::{TriggerKind, access_key, context_key, place_key, state_key};
 use temblor_model::board::table::is_first;
 use temblor_model::board::view::{Board, StepRec};
 use temblor_model::board::{ANY_FAULT, ANY_SITE, ANY_STATE, ARM_SET, ARM_STEP};
+use temblor_model::plan::Contexts;
 use temblor_model::{FNV_START, fnv64_from};
 
 /// An arrival at an armed site.
@@ -81,11 +82,9 @@ pub fn decide(board: &Board, node: u64, hit: Hit, around: &mut dyn Around) -> De
         Some(TriggerKind::AtHit) => case.at_hit(around),
         Some(TriggerKind::Random) => case.random(around),
         Some(TriggerKind::NewContext) => {
-            let stack = match step.any_stack {
-                0 => around.stack(),
-                _ => 0,
-            };
-            case.if_new(context_key(hit.site, stack), around)
+            let by = Contexts::from_u32(step.by).unwrap_or_default();
+            let place = place_key(by, node, hit.state, || around.stack());
+            case.if_new(context_key(hit.site, place), around)
         }
         Some(TriggerKind::NewState) => case.if_new(state_key(node, hit.state), around),
         Some(TriggerKind::AfterAccess) => match around.access() {

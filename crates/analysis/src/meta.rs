@@ -1,8 +1,8 @@
 //! Accesses of fields that hold which nodes there are: what CrashTuner crashes nodes at.
 //!
 //! A type identifies nodes if it is an address, if the target says so, or if it is an own class
-//! with such a field and few others: a value, not a component. A field is meta-info if its type, or a type inside
-//! its generic type, does.
+//! with such a field and few others: a value, not a component. A field is meta-info if its type, or
+//! a type inside its generic type, does.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use temblor_classfile::access;

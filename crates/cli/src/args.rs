@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use temblor_model::campaign::{StartSpec, StateLevel};
+use temblor_model::plan::Contexts;
 
 pub use compare::CompareArgs;
 pub use values::{Size, Span, Warp};
@@ -235,6 +236,9 @@ pub struct CampaignArgs {
     /// What counts as one state, for policies that go by abstract states.
     #[arg(long, value_enum, default_value_t = States::State)]
     pub states: States,
+    /// What tells the contexts of a site apart, for fate, sieve and sieve-s.
+    #[arg(long, value_enum, default_value_t = ContextsBy::Stack)]
+    pub contexts: ContextsBy,
     /// Also try shorter and longer delays than the policy would (sieve and its kin).
     #[arg(long)]
     pub sweep: bool,
@@ -461,6 +465,30 @@ impl States {
         match self {
             States::State => StateLevel::State,
             States::Operation => StateLevel::Operation,
+        }
+    }
+}
+
+/// What tells the contexts of a site apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ContextsBy {
+    /// Nothing: each site once.
+    Site,
+    /// The abstract state of the task that comes to it: far fewer than stacks.
+    State,
+    /// The stack, as in the papers.
+    Stack,
+    /// Stack and node.
+    Node,
+}
+
+impl ContextsBy {
+    pub fn spec(self) -> Contexts {
+        match self {
+            ContextsBy::Site => Contexts::Site,
+            ContextsBy::State => Contexts::State,
+            ContextsBy::Stack => Contexts::Stack,
+            ContextsBy::Node => Contexts::Node,
         }
     }
 }

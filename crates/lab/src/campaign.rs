@@ -355,6 +355,7 @@ impl<'a> Campaign<'a> {
             plan: self.spec.plan.as_ref(),
             times: self.spec.trials,
             level: self.spec.level,
+            contexts: self.spec.contexts,
             sweep: self.spec.sweep,
             working: self.spec.working,
         };

@@ -221,14 +221,14 @@ impl Compiler<'_> {
                 known,
                 nth,
                 among,
-                any_stack,
+                by,
             } => {
                 self.arm_set(*among);
                 self.known(i, known)?;
                 StepSpec {
                     trigger: TriggerKind::NewContext,
                     nth: *nth,
-                    any_stack: *any_stack,
+                    by: *by,
                     ..blank
                 }
             }

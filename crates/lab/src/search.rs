@@ -150,6 +150,7 @@ mod tests {
 
     use super::*;
     use temblor_model::campaign::{StartSpec, StateLevel, WarpSpec};
+    use temblor_model::plan::Contexts;
 
     /// Its n-th plan tells by its seed how many outcomes it knew.
     struct Counting {
@@ -193,6 +194,7 @@ mod tests {
             faults: Vec::new(),
             delay_ms: None,
             level: StateLevel::State,
+            contexts: Contexts::default(),
             sweep: false,
             sites: String::new(),
             jdk_sites: false,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::bug::{Bug, Outcome};
 use crate::event::Event;
 use crate::history::Baseline;
-use crate::plan::Plan;
+use crate::plan::{Contexts, Plan};
 
 /// What a campaign was asked to do: stored first, read by `resume`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +45,9 @@ pub struct CampaignSpec {
     /// What counts as one state, for policies that go by states.
     #[serde(default)]
     pub level: StateLevel,
+    /// What tells the contexts of a site apart, for policies that go by contexts.
+    #[serde(default)]
+    pub contexts: Contexts,
     /// Policies that choose lengths of delays try shorter and longer ones, too.
     #[serde(default)]
     pub sweep: bool,

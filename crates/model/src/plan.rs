@@ -78,7 +78,7 @@ pub enum Trigger {
         #[serde(default = "one", skip_serializing_if = "is_one")]
         nth: u32,
     },
-    /// The first hit in a context (site and stack) that is not among `known`.
+    /// The first hit in a context that is not among `known`.
     NewContext {
         /// Names made by [`crate::visit::context_name`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -88,9 +88,8 @@ pub enum Trigger {
         nth: u32,
         #[serde(default, skip_serializing_if = "Among::is_all")]
         among: Among,
-        /// All stacks of a site are one context.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        any_stack: bool,
+        #[serde(default, skip_serializing_if = "Contexts::is_stack")]
+        by: Contexts,
     },
     /// The first hit so soon after an access of data about nodes that is not among `known`.
     AfterAccess {
@@ -120,6 +119,40 @@ fn one() -> u32 {
 
 fn is_one(n: &u32) -> bool {
     *n == 1
+}
+
+/// What tells the contexts of a site apart, the coarsest first.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u32)]
+pub enum Contexts {
+    /// Nothing: a site is one context.
+    Site = 1,
+    /// The abstract state of the task that hits.
+    State = 2,
+    #[default]
+    Stack = 3,
+    /// Stack and node.
+    Node = 4,
+}
+
+impl Contexts {
+    pub const ALL: [Contexts; 4] = [
+        Contexts::Site,
+        Contexts::State,
+        Contexts::Stack,
+        Contexts::Node,
+    ];
+
+    pub fn from_u32(value: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|by| *by as u32 == value)
+    }
+
+    fn is_stack(&self) -> bool {
+        *self == Contexts::Stack
+    }
 }
 
 /// Which sites a trigger looks at.

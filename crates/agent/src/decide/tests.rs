@@ -321,17 +321,40 @@ fn the_second_new_state_is_the_second_that_the_trial_comes_to() {
 }
 
 #[test]
-fn all_stacks_of_a_site_can_be_one_context() {
-    let first = StepSpec {
-        any_stack: true,
-        nth: 2,
-        ..step(TriggerKind::NewContext)
-    };
-    let board = board_of(&spec(vec![first]));
-    let at = |site, stack| decide(&board, 1, hit(site, ARM_SET, 1), &mut || stack);
-    assert_eq!(at(2, 1), Decision::Pass);
-    assert_eq!(at(2, 2), Decision::Pass);
-    assert_eq!(at(3, 1), Decision::Fire { step: 0, fault: 0 });
+fn contexts_are_told_apart_by_what_the_step_says() {
+    let first = (2, 1, None, 1);
+    // Site, node, state, stack. The second context fires.
+    for (by, fires) in [
+        (Contexts::Site, [false, false, false, true]),
+        (Contexts::State, [false, false, true, true]),
+        (Contexts::Stack, [true, false, false, true]),
+        (Contexts::Node, [true, true, false, true]),
+    ] {
+        let others = [
+            (2, 1, None, 2),
+            (2, 3, None, 1),
+            (2, 1, Some(4), 1),
+            (3, 1, None, 1),
+        ];
+        for (other, fires) in others.into_iter().zip(fires) {
+            let second = StepSpec {
+                by,
+                nth: 2,
+                ..step(TriggerKind::NewContext)
+            };
+            let board = board_of(&spec(vec![second]));
+            let at = |(site, node, state, stack)| {
+                let hit = Hit {
+                    state,
+                    ..hit(site, ARM_SET, 1)
+                };
+                decide(&board, node, hit, &mut || stack)
+            };
+            assert_eq!([at(first), at(first)], [Decision::Pass; 2]);
+            let fired = at(other) == Decision::Fire { step: 0, fault: 0 };
+            assert_eq!(fired, fires, "{by:?}: {other:?}");
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use clap::Args;
 use super::CampaignArgs;
 
 /// What a contest was begun with cannot be changed when it goes on.
-const FIXED: [&str; 24] = [
+const FIXED: [&str; 25] = [
     "target",
     "policies",
     "trials",
@@ -22,6 +22,7 @@ const FIXED: [&str; 24] = [
     "during",
     "faults",
     "states",
+    "contexts",
     "sweep",
     "delay",
     "sites",

@@ -39,6 +39,7 @@ pub fn spec(target: &str, args: &CampaignArgs, prepared: &Prepared) -> CampaignS
         faults: args.faults.clone(),
         delay_ms: args.delay.map(|d| d.ms),
         level: args.states.level(),
+        contexts: args.contexts.spec(),
         sweep: args.sweep,
         sites: args.sites.clone(),
         jdk_sites: args.jdk_sites,

@@ -6,6 +6,7 @@ use temblor_cluster::artifact;
 use temblor_cluster::target::Choice;
 use temblor_lab::Past;
 use temblor_model::campaign::{CampaignSpec, StartSpec, StateLevel, Summary, WarpSpec};
+use temblor_model::plan::Contexts;
 
 use super::campaign;
 use crate::args::DemoArgs;
@@ -38,6 +39,7 @@ pub fn run(root: &Path, args: &DemoArgs) -> anyhow::Result<Exit> {
         faults: vec!["throw".into(), "delay".into()],
         delay_ms: Some(DELAY_MS),
         level: StateLevel::default(),
+        contexts: Contexts::default(),
         sweep: false,
         sites: String::new(),
         jdk_sites: false,

@@ -12,7 +12,7 @@ use temblor_model::campaign::{
     CampaignEvent, CampaignSpec, EventSink, Purpose, StartSpec, StateLevel, Summary, WarpSpec,
 };
 use temblor_model::history::Baseline;
-use temblor_model::plan::Plan;
+use temblor_model::plan::{Contexts, Plan};
 use temblor_report::{Store, find_bug};
 
 use super::campaign;
@@ -128,6 +128,7 @@ impl Wanted {
             faults: vec!["throw".into(), "delay".into(), "crash".into()],
             delay_ms: self.delay_ms,
             level: StateLevel::default(),
+            contexts: Contexts::default(),
             sweep: false,
             sites: String::new(),
             jdk_sites: self.jdk_sites,

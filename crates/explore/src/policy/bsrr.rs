@@ -2,8 +2,8 @@
 //! injections in each state, at a random one of its requests.
 //!
 //! A state tuple is (node, abstract state), or with `--states operation` (node, state, site). A
-//! request is a hit of a site in scope that has faults, unless it only meets memory. The clean runs are what the paper's first
-//! trial is: they fill the list, and nothing is injected in them.
+//! request is a hit of a site in scope that has faults, unless it only meets memory. The clean runs
+//! are what the paper's first trial is: they fill the list, and nothing is injected in them.
 //!
 //! Readings, where the paper is open:
 //!

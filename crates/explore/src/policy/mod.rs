@@ -20,7 +20,7 @@ use temblor_model::bug::Outcome;
 use temblor_model::campaign::StateLevel;
 use temblor_model::catalog::SiteCatalog;
 use temblor_model::history::Baseline;
-use temblor_model::plan::Plan;
+use temblor_model::plan::{Contexts, Plan};
 
 pub use bsrr::Bsrr;
 pub use chronos::Chronos;
@@ -100,6 +100,8 @@ pub struct Scope<'a> {
     pub times: u64,
     /// What counts as one state.
     pub level: StateLevel,
+    /// What tells the contexts of a site apart.
+    pub contexts: Contexts,
     /// Try shorter and longer delays, too, where the policy chooses their length.
     pub sweep: bool,
     /// Only hits after clients began to work, none of the cluster's start.

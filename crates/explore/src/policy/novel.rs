@@ -10,6 +10,9 @@
 //!   timeout where one protects it.
 //! - `sieve-s` (Sieve §6.2): the same without groups; `sieve-i`: also without stacks.
 //!
+//! `--contexts` tells contexts apart by something else than the stack: the abstract state of the
+//! task that hits is coarser, and most of what different stacks show is the same.
+//!
 //! "New" is what no fault was injected at yet. The papers say "not visited" of states and failure
 //! IDs; read to the letter, a policy would end with its first trial, which visits nearly all there
 //! is to visit before its workload ends.
@@ -20,13 +23,16 @@
 //! everything when three trials in a row that would have taken the first new one came to none.
 //!
 //! `--sweep` is more than the paper has: also shorter delays, which clients survive, and timeouts far
-//! overstepped. It goes over each site once with each length before it goes over their stacks: in
-//! the order of the run, hundreds of trials may pass before one comes to the second kind of call.
+//! overstepped. It goes over each site once with each length before it goes over the states in which
+//! they are hit, and over these before the stacks: in the order of the run, hundreds of trials may
+//! pass before one comes to the second kind of call.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use temblor_model::board::spec::place_key;
 use temblor_model::bug::{FiredFault, Outcome};
-use temblor_model::plan::{Among, Fault, Plan, Trigger};
+use temblor_model::fnv64;
+use temblor_model::plan::{Among, Contexts, Fault, Plan, Trigger};
 use temblor_model::site::{Site, SiteId};
 use temblor_model::visit::{context_name, state_name};
 
@@ -49,8 +55,8 @@ pub struct Novel {
     /// What is left to go over, the current one first.
     passes: VecDeque<Pass>,
     known: Known,
-    /// Contexts that were injected at, with what.
-    struck: Vec<(Fault, String)>,
+    /// What was injected where.
+    struck: Vec<(Fault, Struck)>,
     /// Trials in a row that came to nothing new.
     in_vain: u32,
     /// At most so many new ones are left in this pass, as far as trials have shown.
@@ -76,8 +82,23 @@ enum Kind {
 #[derive(Clone)]
 struct Pass {
     fault: Fault,
-    /// Of contexts only the site counts.
-    any_stack: bool,
+    /// What tells contexts apart.
+    by: Contexts,
+}
+
+/// A hit that was injected at.
+struct Struck {
+    site: SiteId,
+    node: u64,
+    state: Option<u32>,
+    stack: u64,
+}
+
+impl Struck {
+    fn context(&self, by: Contexts) -> String {
+        let place = place_key(by, self.node, self.state, || self.stack);
+        context_name(self.site, place)
+    }
 }
 
 /// What is not new any more in this pass.
@@ -118,15 +139,15 @@ impl Novel {
     }
 
     pub fn sieve(scope: &Scope<'_>) -> Novel {
-        Novel::of_delays(scope, Among::Groups, false)
+        Novel::of_delays(scope, Among::Groups, scope.contexts)
     }
 
     pub fn sieve_s(scope: &Scope<'_>) -> Novel {
-        Novel::of_delays(scope, Among::Guarded, false)
+        Novel::of_delays(scope, Among::Guarded, scope.contexts)
     }
 
     pub fn sieve_i(scope: &Scope<'_>) -> Novel {
-        Novel::of_delays(scope, Among::Guarded, true)
+        Novel::of_delays(scope, Among::Guarded, Contexts::Site)
     }
 
     fn of_any_fault(scope: &Scope<'_>, kind: Kind) -> Novel {
@@ -135,13 +156,13 @@ impl Novel {
         let possible = has_sites && (has_accesses || !matches!(kind, Kind::Access));
         let pass = Pass {
             fault: Fault::Any,
-            any_stack: false,
+            by: scope.contexts,
         };
         let passes = possible.then_some(pass);
         Novel::new(scope, kind, passes.into_iter().collect())
     }
 
-    fn of_delays(scope: &Scope<'_>, among: Among, any_stack: bool) -> Novel {
+    fn of_delays(scope: &Scope<'_>, among: Among, finest: Contexts) -> Novel {
         let sites = scope.catalog.among(among);
         let possible = sites.iter().any(|site| is_wanted(site, scope));
         let lengths = match (possible, scope.sweep) {
@@ -149,23 +170,23 @@ impl Novel {
             (true, false) => 1,
             (true, true) => DELAYS.len(),
         };
-        let rounds: &[bool] = match (scope.sweep, any_stack) {
-            (true, false) => &[true, false],
-            (false, false) => &[false],
-            (_, true) => &[true],
-        };
-        let pass = |any_stack, (sync_ms, timeout_percent)| Pass {
+        let is_round = |by: &Contexts| *by == finest || scope.sweep && *by < finest;
+        let rounds = Contexts::ALL.into_iter().filter(is_round);
+        let pass = |by, (sync_ms, timeout_percent)| Pass {
             fault: Fault::SiteDelay {
                 sync_ms,
                 timeout_percent,
             },
-            any_stack,
+            by,
         };
         let mut delays = DELAYS;
         delays[0].0 = scope.delay_ms.unwrap_or(SYNC_MS);
-        let round = |any_stack| delays[..lengths].iter().map(move |d| pass(any_stack, *d));
-        let passes = rounds.iter().flat_map(|any_stack| round(*any_stack));
-        Novel::new(scope, Kind::Context { among }, passes.collect())
+        let round = |by| delays[..lengths].iter().map(move |d| pass(by, *d));
+        Novel::new(
+            scope,
+            Kind::Context { among },
+            rounds.flat_map(round).collect(),
+        )
     }
 
     fn new(scope: &Scope<'_>, kind: Kind, passes: VecDeque<Pass>) -> Novel {
@@ -208,7 +229,7 @@ impl Novel {
                 known: names(),
                 nth,
                 among,
-                any_stack: pass.any_stack,
+                by: pass.by,
             },
             Kind::Access => Trigger::AfterAccess {
                 within_ms: WITHIN_MS,
@@ -220,22 +241,25 @@ impl Novel {
 
     /// What was injected at is not new any more.
     fn know(&mut self, pass: &Pass, fired: &FiredFault) {
+        let id = |name: &String| self.state_ids.get(name).copied();
+        let state = fired.state.as_ref().and_then(id);
         match self.kind {
             Kind::State => {
-                let id = |name: &String| self.state_ids.get(name).copied();
-                let state = fired.state.as_ref().and_then(id);
                 self.known.names.insert(state_name(&fired.node, state));
             }
             Kind::Context { .. } => {
                 let site = self.site_ids.get(&fired.site);
                 let stack = u64::from_str_radix(&fired.stack, 16);
-                if let (Some(site), Ok(stack)) = (site, stack) {
-                    let context = context_name(*site, stack);
-                    self.known.names.insert(match pass.any_stack {
-                        true => context_name(*site, 0),
-                        false => context.clone(),
-                    });
-                    self.struck.push((pass.fault.clone(), context));
+                if let (Some(&site), Ok(stack)) = (site, stack) {
+                    let node = fnv64(fired.node.as_bytes());
+                    let struck = Struck {
+                        site,
+                        node,
+                        state,
+                        stack,
+                    };
+                    self.known.names.insert(struck.context(pass.by));
+                    self.struck.push((pass.fault.clone(), struck));
                 }
             }
             Kind::Access => self.known.accesses.extend(fired.access),
@@ -248,11 +272,11 @@ impl Novel {
         self.known = Known::default();
         self.in_vain = 0;
         self.left = None;
-        let Some(pass) = self.passes.front().filter(|pass| !pass.any_stack) else {
+        let Some(pass) = self.passes.front() else {
             return;
         };
         let same = self.struck.iter().filter(|(fault, _)| *fault == pass.fault);
-        self.known.names = same.map(|(_, context)| context.clone()).collect();
+        self.known.names = same.map(|(_, struck)| struck.context(pass.by)).collect();
     }
 }
 

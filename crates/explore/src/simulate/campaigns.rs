@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use temblor_model::bug::Outcome;
+use temblor_model::bug::{FiredFault, Outcome};
 use temblor_model::campaign::StateLevel;
-use temblor_model::plan::{Plan, Trigger};
+use temblor_model::plan::{Contexts, Plan, Trigger};
 
 use super::Simulated;
 use crate::policy::Policy;
@@ -257,7 +257,8 @@ fn whoever_is_waited_for_is_slow_for_as_long_as_the_user_says() {
     assert!(campaign.first("a timeout overstepped by half").is_some());
 }
 
-/// With each length each site once, then with each length the rest of each site's stacks.
+/// With each length each site once, then with each length the rest of each site's stacks. Guarded
+/// sites are outside all tasks here, so that their states add nothing.
 #[test]
 fn a_sweep_takes_sites_before_their_stacks() {
     let mut target = Simulated::rich();
@@ -272,7 +273,7 @@ fn a_sweep_takes_sites_before_their_stacks() {
         assert_eq!(seen, sites);
     }
     // Three trials in vain end each of the passes.
-    assert_eq!(campaign.trials.len(), 3 * 40 + 6 * 3);
+    assert_eq!(campaign.trials.len(), 3 * 40 + 9 * 3);
     let faults: BTreeSet<String> = campaign.plans().iter().map(fault).collect();
     let of = |name: &String| {
         campaign
@@ -281,7 +282,7 @@ fn a_sweep_takes_sites_before_their_stacks() {
             .filter(|p| fault(p) == *name)
             .count()
     };
-    assert!(faults.len() == 3 && faults.iter().all(|name| of(name) == 40 + 6));
+    assert!(faults.len() == 3 && faults.iter().all(|name| of(name) == 40 + 9));
 }
 
 fn fault(plan: &Plan) -> String {
@@ -322,6 +323,37 @@ fn policies_that_look_for_what_is_new_end_three_trials_after_the_last() {
         };
         let trials = campaign.trials.len();
         assert!((count..=most).contains(&trials), "{name}: {trials} trials");
+    }
+}
+
+/// Each context that clean runs come to once, whatever tells contexts apart.
+#[test]
+fn contexts_are_what_the_user_tells_apart() {
+    let mut target = Simulated::rich();
+    let baseline = &target.baseline;
+    let reached = || baseline.reached.iter();
+    let sites: BTreeSet<_> = reached().map(|r| r.site).collect();
+    let states: BTreeSet<_> = baseline.visits.iter().map(|v| (v.site, v.state)).collect();
+    let stacks: BTreeSet<_> = reached().map(|r| (r.site, &r.stack)).collect();
+    let nodes: BTreeSet<_> = reached().map(|r| (r.site, &r.stack, &r.node)).collect();
+    let counts = [sites.len(), states.len(), stacks.len(), nodes.len()];
+    assert!(counts.is_sorted_by(|a, b| a < b), "{counts:?}");
+    for (by, count) in Contexts::ALL.into_iter().zip(counts) {
+        target.contexts = by;
+        let campaign = run(&target, "fate", 1, 1, 2_000);
+        let fired = campaign
+            .trials
+            .iter()
+            .flat_map(|(_, outcome)| &outcome.fired);
+        let apart = |f: &FiredFault| match by {
+            Contexts::Site => String::new(),
+            Contexts::State => format!("{:?}", f.state),
+            Contexts::Stack => f.stack.clone(),
+            Contexts::Node => format!("{} {}", f.node, f.stack),
+        };
+        let all: Vec<_> = fired.map(|f| (f.site.as_str(), apart(f))).collect();
+        let distinct: BTreeSet<_> = all.iter().collect();
+        assert_eq!((all.len(), distinct.len()), (count, count), "{by:?}");
     }
 }
 

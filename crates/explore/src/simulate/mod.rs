@@ -14,7 +14,7 @@ use temblor_model::catalog::{
 };
 use temblor_model::fnv64;
 use temblor_model::history::{Baseline, Reached};
-use temblor_model::plan::{Fault, Plan};
+use temblor_model::plan::{Contexts, Fault, Plan};
 use temblor_model::site::{Direction, Io, Medium, Site, SiteId, SiteKind};
 
 use crate::policy::{FaultKind, Policy, Scope, build};
@@ -47,6 +47,7 @@ pub struct Simulated {
     pub faults: Vec<FaultKind>,
     pub sites: Option<Regex>,
     pub level: StateLevel,
+    pub contexts: Contexts,
     pub sweep: bool,
     pub delay_ms: Option<u64>,
     plan: Plan,
@@ -74,6 +75,7 @@ impl Simulated {
             faults: FaultKind::ALL.to_vec(),
             sites: None,
             level: StateLevel::State,
+            contexts: Contexts::Stack,
             sweep: false,
             delay_ms: None,
             plan: Plan::clean(),
@@ -227,6 +229,7 @@ impl Simulated {
             plan: Some(&self.plan),
             times: 1_000,
             level: self.level,
+            contexts: self.contexts,
             sweep: self.sweep,
             working: false,
         }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use temblor_model::board::spec::{context_key, state_key};
+use temblor_model::board::spec::{context_key, place_key, state_key};
 use temblor_model::history::{Baseline, Reached};
 use temblor_model::plan::{Fault, Plan, Trigger};
 use temblor_model::site::SiteId;
@@ -333,10 +333,11 @@ impl<'a> Agent<'a> {
                 let node = fnv64(NODES[request.node].as_bytes());
                 self.is_new(step, state_key(node, request.state), *nth)
             }
-            Trigger::NewContext { nth, any_stack, .. } => {
-                let stack = if *any_stack { 0 } else { request.stack_hash };
+            Trigger::NewContext { nth, by, .. } => {
+                let node = fnv64(NODES[request.node].as_bytes());
+                let place = place_key(*by, node, request.state, || request.stack_hash);
                 let looks = self.looks[request.site as usize];
-                looks && self.is_new(step, context_key(request.site, stack), *nth)
+                looks && self.is_new(step, context_key(request.site, place), *nth)
             }
             Trigger::AfterAccess { nth, .. } => request
                 .access

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU32;
 use super::table::{MOVES, MoveRec, SEEN, VISITS, VisitRec};
 use super::view::{AskCell, FaultRec, Header, SiteFaults, SlotHeader, StepRec};
 use super::{ANY_SITE, ANY_STATE, ARM_POINT, ASK_CELLS, MAGIC, NO_STEP, VERSION};
+use crate::plan::Contexts;
 
 /// How a step decides, on the board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +78,8 @@ pub struct StepSpec {
     pub fault: u32,
     /// Id of the state + 1, 0 outside all tasks, or [`super::ANY_STATE`].
     pub state: u32,
-    /// All stacks of a site are one context, for `NewContext`.
-    pub any_stack: bool,
+    /// What tells contexts apart, for `NewContext`.
+    pub by: Contexts,
     /// Limit of `AfterAccess`, real nanoseconds.
     pub within_ns: u32,
 }
@@ -95,7 +96,7 @@ impl Default for StepSpec {
             rate: 0.0,
             fault: 0,
             state: ANY_STATE,
-            any_stack: false,
+            by: Contexts::Stack,
             within_ns: 0,
         }
     }
@@ -254,6 +255,16 @@ impl Default for BoardSpec {
 /// One number for a site in a context.
 pub fn context_key(site: u32, stack: u64) -> u64 {
     crate::fnv64_from(stack, &site.to_le_bytes())
+}
+
+/// What `context_key` takes for the stack where something else tells contexts apart.
+pub fn place_key(by: Contexts, node: u64, state: Option<u32>, stack: impl FnOnce() -> u64) -> u64 {
+    match by {
+        Contexts::Site => 0,
+        Contexts::State => state_key(0, state),
+        Contexts::Stack => stack(),
+        Contexts::Node => crate::fnv64_from(stack(), &node.to_le_bytes()),
+    }
 }
 
 /// One number for an access of data about nodes.

@@ -98,8 +98,8 @@ pub struct StepRec {
     pub state: u32,
     /// Limit of `AfterAccess`, real nanoseconds.
     pub within_ns: u32,
-    /// 1: all stacks of a site are one context.
-    pub any_stack: u32,
+    /// One of [`Contexts`].
+    pub by: u32,
     pub spare: [u32; 2],
 }
 
@@ -206,7 +206,7 @@ impl StepRec {
             fault: step.fault,
             count: AtomicU32::new(0),
             state: step.state,
-            any_stack: step.any_stack.into(),
+            by: step.by as u32,
             within_ns: step.within_ns,
             spare: [0; 2],
         }
