@@ -11,6 +11,7 @@ pub mod effects;
 pub mod exact;
 pub mod ops;
 pub mod policy;
+pub mod replays;
 pub mod shrink;
 pub mod template;
 pub mod triage;

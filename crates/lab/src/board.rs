@@ -3,8 +3,8 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
 use temblor_model::board::NO_STEP;
@@ -20,10 +20,16 @@ use crate::LabError;
 /// The board's file in a trial's folder.
 pub const BOARD_FILE: &str = "board";
 
+/// Where one question was asked, others often follow: the next one is looked for this long before
+/// the lab sleeps again, since waking up takes longer than answering.
+const LOOK: Duration = Duration::from_micros(100);
+
 /// A board that this process made and may read.
 pub struct BoardFile {
     board: Board,
     path: PathBuf,
+    /// A question was handed out, and no time has passed without one since.
+    in_demand: AtomicBool,
     /// Keeps the mapping alive; only ever touched through `board`.
     _map: MmapMut,
 }
@@ -54,6 +60,7 @@ impl BoardFile {
         Ok(BoardFile {
             board,
             path,
+            in_demand: AtomicBool::new(false),
             _map: map,
         })
     }
@@ -194,10 +201,19 @@ impl BoardFile {
             let asked = |c: &&AskCell| c.state.load(Ordering::Acquire) == ask::ASKED;
             self.board.asks().iter().find(asked)
         };
-        open().or_else(|| {
+        let until = Instant::now() + LOOK.min(limit);
+        let mut question = open();
+        while question.is_none() && self.in_demand.load(Ordering::Relaxed) && Instant::now() < until
+        {
+            std::thread::yield_now();
+            question = open();
+        }
+        let question = question.or_else(|| {
             futex_wait(bell, seen, limit);
             open()
-        })
+        });
+        self.in_demand.store(question.is_some(), Ordering::Relaxed);
+        question
     }
 }
 

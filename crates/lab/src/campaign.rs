@@ -24,7 +24,7 @@ use crate::LabError;
 use crate::board::BOARD_FILE;
 use crate::clean::Clean;
 use crate::compile::Recording;
-use crate::confirm::Bugs;
+use crate::confirm::{Bugs, shrink_stored};
 use crate::frozen::settle_files;
 use crate::judge;
 use crate::limits::Limits;
@@ -175,7 +175,7 @@ impl<'a> Campaign<'a> {
         self.start(&past, 0);
         let clean = self.clean_runs(past.baseline)?;
         let bugs = Bugs::new(Vec::new());
-        let smaller = bugs.shrink_stored(self, &clean, bug, &signature)?;
+        let smaller = shrink_stored(self, &clean, bug, &signature)?;
         let summary = self.summary(&Tally::default(), &bugs, false);
         self.emit(CampaignEvent::Finished { summary });
         Ok(smaller)

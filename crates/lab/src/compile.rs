@@ -63,6 +63,14 @@ pub enum PlanError {
         trigger: String,
         fault: String,
     },
+    #[error(
+        "step {step}: {fault} after {first}: a plan has one kind of fault that sites choose; name the fault"
+    )]
+    MixedSiteFaults {
+        step: usize,
+        fault: String,
+        first: String,
+    },
 }
 
 /// Faults that a step without a fixed fault (`any`) may choose from.
@@ -134,11 +142,27 @@ pub fn board(
     if online {
         compiler.bar();
     }
-    let of_site = |s: &&Step| matches!(s.fault, Fault::Any | Fault::SiteDelay { .. });
-    if let Some(step) = plan.steps.iter().find(of_site) {
-        compiler.site_faults(&step.fault);
+    if let Some(fault) = site_fault(plan)? {
+        compiler.site_faults(fault);
     }
     Ok(compiler.spec)
+}
+
+/// The fault that sites choose, where steps leave it to them: the board has one table for that.
+fn site_fault(plan: &Plan) -> Result<Option<&Fault>, PlanError> {
+    let steps = plan.steps.iter().enumerate();
+    let mut chosen = steps.filter(|(_, step)| step.fault.is_chosen_by_site());
+    let Some((_, first)) = chosen.next() else {
+        return Ok(None);
+    };
+    match chosen.find(|(_, step)| step.fault != first.fault) {
+        None => Ok(Some(&first.fault)),
+        Some((i, step)) => Err(PlanError::MixedSiteFaults {
+            step: i + 1,
+            fault: step.fault.to_string(),
+            first: first.fault.to_string(),
+        }),
+    }
 }
 
 struct Compiler<'a> {
@@ -290,13 +314,13 @@ impl Compiler<'_> {
         // Time has no thread to inject into; a question is answered with a fault of the agent's.
         let fits = match when {
             Trigger::After { .. } => fault.is_lab(),
-            Trigger::Ask { .. } => !fault.is_lab() && *fault != Fault::Any,
+            Trigger::Ask { .. } => !fault.is_lab() && !fault.is_chosen_by_site(),
             _ => true,
         };
         if !fits {
             let (trigger, fault) = (when.to_string(), fault.to_string());
             return Err(PlanError::Mismatch {
-                step,
+                step: step + 1,
                 trigger,
                 fault,
             });
@@ -317,7 +341,7 @@ impl Compiler<'_> {
 
     fn fault(&mut self, fault: &Fault) -> u32 {
         let (kind, amount, class) = match fault {
-            Fault::Any | Fault::SiteDelay { .. } => return ANY_FAULT,
+            fault if fault.is_chosen_by_site() => return ANY_FAULT,
             Fault::Throw { exception } => (FaultKind::Throw, 0, exception.replace('.', "/")),
             Fault::Delay { ms } => (FaultKind::Delay, *ms, String::new()),
             Fault::Crash => (FaultKind::Crash, 0, String::new()),
@@ -569,7 +593,17 @@ mod tests {
             ),
             (
                 "when = { at = 'after', ms = 5 }\nfault = { kind = 'crash' }",
+                "step 1: 0.005 s later cannot",
+            ),
+            (
+                "when = { at = 'ask' }\nfault = { kind = 'site-delay', sync_ms = 5, timeout_percent = 150 }",
                 "at = \"hit\"",
+            ),
+            (
+                "when = { at = 'random', rate = 0.5 }\nfault = { kind = 'any' }\n[[step]]\n\
+                 when = { at = 'random', rate = 0.5 }\n\
+                 fault = { kind = 'site-delay', sync_ms = 5, timeout_percent = 150 }",
+                "step 2: ",
             ),
             (
                 "when = { at = 'after', ms = 5 }\nfault = { kind = 'restart', node = 'x' }",

@@ -1,15 +1,16 @@
 //! From a failing trial to a bug: replays tell a bug from an accident.
 //!
-//! A failing trial's plan is replayed on the campaign's clock. When most replays show the same
-//! signature, the plan is made smaller, and the smallest one is confirmed in the same way; then,
-//! beside the search, on the real clock too: such a replay mostly waits. When one of these shows
-//! it as well, it is a bug.
+//! A failing trial's plan is replayed on the campaign's clock. When half of the replays show the
+//! same signature, the plan is made smaller, and the smallest one is confirmed in the same way;
+//! then, beside the search, on the real clock too: such a replay mostly waits. When one of these
+//! shows it as well, it is a bug.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex};
 
 use temblor_explore::exact;
+use temblor_explore::replays::{Enough, Replays};
 use temblor_explore::triage::{self, BugFacts, Signature};
 use temblor_model::bug::{Bug, Confirmation, FiredFault, Outcome, ShrunkFrom};
 use temblor_model::campaign::{CampaignEvent, Purpose};
@@ -60,11 +61,6 @@ struct Candidate {
     shrunk: Option<ShrunkFrom>,
     /// Trials with its signature that were replayed in vain before.
     tries: u32,
-}
-
-/// Whether replays that showed it so many times, of so many, confirm it.
-fn is_most((times, of): (u32, u32)) -> bool {
-    times * 2 >= of
 }
 
 impl Bugs {
@@ -138,23 +134,21 @@ impl Bugs {
             shrunk: None,
             tries,
         };
-        let Candidate {
-            signature, plan, ..
-        } = &candidate;
-        let mut shown = self.replay_warped(campaign, clean, signature, plan)?;
-        if is_most(shown) && campaign.spec.shrink > 0 {
-            let (plan, from, again) = self.shrink(campaign, clean, signature, plan, shown)?;
-            candidate.plan = plan;
+        let signature = &candidate.signature;
+        let mut warped = replay_warped(campaign, clean, signature, candidate.plan.clone())?;
+        if warped.confirm() && campaign.spec.shrink > 0 {
+            let (smaller, from) = shrink(campaign, clean, signature, warped)?;
             candidate.shrunk = Some(from);
-            shown = again;
+            warped = smaller;
         }
-        if !is_most(shown) || clean.unwarped.is_none() {
-            self.settle(campaign, &candidate, shown, (0, 0));
+        candidate.plan = warped.plan().clone();
+        if !warped.confirm() || clean.unwarped.is_none() {
+            self.settle(campaign, &candidate, &warped, None);
             return Ok(());
         }
         scope.spawn(move || {
             match self.replay_unwarped(campaign, clean, &candidate) {
-                Ok(unwarped) => self.settle(campaign, &candidate, shown, unwarped),
+                Ok(unwarped) => self.settle(campaign, &candidate, &warped, Some(unwarped)),
                 Err(error) => {
                     lock(&self.failure).get_or_insert(error);
                 }
@@ -163,98 +157,17 @@ impl Bugs {
         Ok(())
     }
 
-    /// Makes a confirmed plan smaller; with the confirmation of the one it ends with.
-    fn shrink(
-        &self,
-        campaign: &Campaign<'_>,
-        clean: &Clean,
-        signature: &Signature,
-        plan: &Plan,
-        shown: (u32, u32),
-    ) -> Result<(Plan, ShrunkFrom, (u32, u32)), LabError> {
-        let budget = campaign.spec.shrink;
-        let shrunk = shrink::smallest(campaign, clean, signature, plan, budget)?;
-        let mut from = ShrunkFrom {
-            plan: plan.clone(),
-            replays: shrunk.replays,
-            minimal: shrunk.minimal,
-        };
-        if shrunk.plan == *plan {
-            return Ok((shrunk.plan, from, shown));
-        }
-        let again = self.replay_warped(campaign, clean, signature, &shrunk.plan)?;
-        if is_most(again) {
-            return Ok((shrunk.plan, from, again));
-        }
-        // Luck made it look smaller: the plan that was confirmed before stays.
-        from.minimal = false;
-        Ok((plan.clone(), from, shown))
-    }
-
-    /// A stored bug's plan made smaller, and confirmed.
-    pub fn shrink_stored(
-        &self,
-        campaign: &Campaign<'_>,
-        clean: &Clean,
-        bug: &Bug,
-        signature: &Signature,
-    ) -> Result<Bug, LabError> {
-        let before = (bug.confirmed.times, bug.confirmed.of);
-        let (plan, from, (times, of)) =
-            self.shrink(campaign, clean, signature, &bug.plan, before)?;
-        let mut smaller = bug.clone();
-        smaller.shrunk = Some(from);
-        if plan != bug.plan {
-            smaller.plan = plan;
-            // What was replayed on the real clock was another plan.
-            smaller.confirmed = Confirmation {
-                times,
-                of,
-                ..Confirmation::default()
-            };
-        }
-        Ok(smaller)
-    }
-
-    /// Replays on the campaign's clock; ends as soon as they cannot be the most any more.
-    fn replay_warped(
-        &self,
-        campaign: &Campaign<'_>,
-        clean: &Clean,
-        signature: &Signature,
-        plan: &Plan,
-    ) -> Result<(u32, u32), LabError> {
-        let wanted = campaign.spec.confirm;
-        let (mut times, mut of) = (0, 0);
-        while of < wanted && (of - times) * 2 < wanted {
-            let warp = clean.baseline.warp;
-            let again = campaign.judged_trial(Purpose::Confirm, plan, warp, clean)?;
-            of += 1;
-            times += u32::from(triage::confirms(signature, &again));
-        }
-        Ok((times, of))
-    }
-
     /// Replays on the real clock until one shows it.
     fn replay_unwarped(
         &self,
         campaign: &Campaign<'_>,
         clean: &Clean,
         candidate: &Candidate,
-    ) -> Result<(u32, u32), LabError> {
+    ) -> Result<Replays, LabError> {
         self.take_real_clock();
-        let result = (|| {
-            let (mut times, mut of) = (0, 0);
-            while of < campaign.spec.confirm_unwarped && times == 0 {
-                if campaign.stop.load(Ordering::Relaxed) {
-                    return Err(LabError::Interrupted);
-                }
-                let again = campaign.judged_trial(Purpose::Confirm, &candidate.plan, 1.0, clean)?;
-                of += 1;
-                times += u32::from(triage::confirms(&candidate.signature, &again));
-            }
-            Ok((times, of))
-        })();
+        let wanted = campaign.spec.confirm_unwarped;
+        let replays = Replays::new(candidate.plan.clone(), wanted, Enough::One);
+        let result = replay(campaign, clean, &candidate.signature, replays, 1.0);
         *lock(&self.real_clock) -= 1;
         self.real_clock_free.notify_one();
         result
@@ -265,19 +178,20 @@ impl Bugs {
         &self,
         campaign: &Campaign<'_>,
         candidate: &Candidate,
-        warped: (u32, u32),
-        unwarped: (u32, u32),
+        warped: &Replays,
+        unwarped: Option<Replays>,
     ) {
+        let is_real = unwarped.as_ref().is_none_or(Replays::confirm);
+        let (unwarped_times, unwarped_of) = unwarped.map_or((0, 0), |u| (u.times, u.of));
         let confirmed = Confirmation {
-            times: warped.0,
-            of: warped.1,
-            unwarped_times: unwarped.0,
-            unwarped_of: unwarped.1,
+            times: warped.times,
+            of: warped.of,
+            unwarped_times,
+            unwarped_of,
         };
-        let refuted = !is_most(warped) || unwarped.1 > 0 && unwarped.0 == 0;
-        match refuted {
-            true => self.give_up(campaign, candidate, confirmed),
-            false => self.found(campaign, candidate, confirmed),
+        match warped.confirm() && is_real {
+            true => self.found(campaign, candidate, confirmed),
+            false => self.give_up(campaign, candidate, confirmed),
         }
     }
 
@@ -382,17 +296,96 @@ impl Bugs {
     }
 }
 
+/// Replays as long as they are wanted, on a clock that runs so fast.
+fn replay(
+    campaign: &Campaign<'_>,
+    clean: &Clean,
+    signature: &Signature,
+    mut replays: Replays,
+    warp: f64,
+) -> Result<Replays, LabError> {
+    while let Some(plan) = replays.next() {
+        if campaign.stop.load(Ordering::Relaxed) {
+            return Err(LabError::Interrupted);
+        }
+        let again = campaign.judged_trial(Purpose::Confirm, plan, warp, clean)?;
+        let shows = triage::confirms(signature, &again);
+        replays.learn(shows, again.unreached.is_empty());
+    }
+    Ok(replays)
+}
+
+fn replay_warped(
+    campaign: &Campaign<'_>,
+    clean: &Clean,
+    signature: &Signature,
+    plan: Plan,
+) -> Result<Replays, LabError> {
+    let replays = Replays::new(plan, campaign.spec.confirm, Enough::Half);
+    replay(campaign, clean, signature, replays, clean.baseline.warp)
+}
+
+/// Makes a confirmed plan smaller; with the replays of the one it ends with.
+fn shrink(
+    campaign: &Campaign<'_>,
+    clean: &Clean,
+    signature: &Signature,
+    confirmed: Replays,
+) -> Result<(Replays, ShrunkFrom), LabError> {
+    let plan = confirmed.plan();
+    let shrunk = shrink::smallest(campaign, clean, signature, plan, campaign.spec.shrink)?;
+    let mut from = ShrunkFrom {
+        plan: plan.clone(),
+        replays: shrunk.replays,
+        minimal: shrunk.minimal,
+    };
+    if shrunk.plan == *plan {
+        return Ok((confirmed, from));
+    }
+    let again = replay_warped(campaign, clean, signature, shrunk.plan)?;
+    if again.confirm() {
+        return Ok((again, from));
+    }
+    // Luck made it look smaller: the plan that was confirmed before stays.
+    from.minimal = false;
+    Ok((confirmed, from))
+}
+
+/// A stored bug's plan made smaller, and confirmed.
+pub(crate) fn shrink_stored(
+    campaign: &Campaign<'_>,
+    clean: &Clean,
+    bug: &Bug,
+    signature: &Signature,
+) -> Result<Bug, LabError> {
+    let before = Replays::made(bug.plan.clone(), bug.confirmed.times, bug.confirmed.of);
+    let (after, from) = shrink(campaign, clean, signature, before)?;
+    let mut smaller = bug.clone();
+    smaller.shrunk = Some(from);
+    if *after.plan() != bug.plan {
+        // What was replayed on the real clock was another plan.
+        smaller.confirmed = Confirmation {
+            times: after.times,
+            of: after.of,
+            ..Confirmation::default()
+        };
+        smaller.plan = after.plan().clone();
+    }
+    Ok(smaller)
+}
+
 /// The plan with what the agent chose in the place of what was left to it.
 fn exact(campaign: &Campaign<'_>, clean: &Clean, plan: Plan, outcome: &Outcome) -> Plan {
     if !plan.steps.iter().any(|s| s.when.is_online()) {
         return plan;
     }
-    let nodes = campaign.setup.target.cast.nodes.len();
+    // Where the node comes to the place only in some clean runs, another has its role in others.
     let roams = |fired: &FiredFault| {
         let site = campaign.setup.catalog.by_name(&fired.site).map(|s| s.id);
         let here = |r: &&Reached| Some(r.site) == site && r.stack == fired.stack;
-        let on = clean.baseline.reached.iter().filter(here).count();
-        on > 0 && on < nodes
+        let mut on = clean.baseline.reached.iter().filter(here).peekable();
+        let always = |r: &Reached| r.node == fired.node && r.runs >= clean.baseline.runs;
+        on.peek().is_some() && !on.any(always)
     };
     // A fork of a ready cluster counts from there.
     let ready = outcome.from == Some(Point::Ready.to_string());

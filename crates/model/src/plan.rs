@@ -249,6 +249,11 @@ impl Fault {
         )
     }
 
+    /// Which fault it is depends on the site that is hit.
+    pub fn is_chosen_by_site(&self) -> bool {
+        matches!(self, Fault::Any | Fault::SiteDelay { .. })
+    }
+
     /// The fault behind the words that events have for what an agent did: the inverse of its
     /// `Display`, for those that need no more than these words.
     pub fn from_text(text: &str) -> Option<Fault> {

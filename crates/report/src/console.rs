@@ -249,12 +249,15 @@ pub fn announcement(event: &CampaignEvent, width: usize, paint: Paint) -> Vec<St
             signature,
             times,
             of,
-        } => one(Line::default()
-            .with(
-                Style::Dim,
-                format!("trial {trial} not confirmed ({times} of {of}): "),
-            )
-            .with(Style::Dim, escape::line(signature))),
+        } => {
+            let how = match of {
+                0 => "its fault did not come about again".to_string(),
+                of => format!("{times} of {of}"),
+            };
+            one(Line::default()
+                .with(Style::Dim, format!("trial {trial} not confirmed ({how}): "))
+                .with(Style::Dim, escape::line(signature)))
+        }
         CampaignEvent::TrialDone { trial, outcome, .. } if outcome.verdict == Verdict::Unknown => {
             let reason = outcome.judgements.iter().find_map(|j| j.reason.as_deref());
             let reason = escape::line(reason.unwrap_or("no checker could tell"));

@@ -1,0 +1,178 @@
+//! What replays of a failing trial's plan say: whether it shows a bug, or was an accident.
+//!
+//! A replay in which not all of the plan came about says nothing, neither for nor against: it is
+//! left out, and another one made, up to a limit. A cluster that starts anew may give the roles to
+//! other nodes; so a plan that was never reached is tried without its nodes.
+
+use temblor_model::plan::{Plan, Trigger};
+
+/// So many replays may say nothing before it is given up.
+const MISSES: u32 = 3;
+
+/// How many replays have to show the bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enough {
+    /// At least half of them.
+    Half,
+    /// One; the others are not made then.
+    One,
+}
+
+/// The replays of one plan.
+#[derive(Clone, Debug)]
+pub struct Replays {
+    plan: Plan,
+    enough: Enough,
+    /// Replays that are to say something.
+    wanted: u32,
+    /// How many showed the bug, and how many said anything.
+    pub times: u32,
+    pub of: u32,
+    missed: u32,
+}
+
+impl Replays {
+    pub fn new(plan: Plan, wanted: u32, enough: Enough) -> Replays {
+        Replays {
+            plan,
+            enough,
+            wanted,
+            times: 0,
+            of: 0,
+            missed: 0,
+        }
+    }
+
+    /// Replays that were made before: so many showed it, of so many.
+    pub fn made(plan: Plan, times: u32, of: u32) -> Replays {
+        Replays {
+            times,
+            of,
+            ..Replays::new(plan, of, Enough::Half)
+        }
+    }
+
+    /// The plan to replay next; none when what they say is known.
+    pub fn next(&self) -> Option<&Plan> {
+        let against = self.of - self.times;
+        let is_known = match self.enough {
+            Enough::Half => against * 2 > self.wanted,
+            Enough::One => self.times > 0,
+        };
+        let is_over = is_known || self.of >= self.wanted || self.missed >= MISSES;
+        (!is_over).then_some(&self.plan)
+    }
+
+    /// Of the plan that was asked for last: whether the bug showed, and whether all steps fired.
+    pub fn learn(&mut self, shows: bool, reached: bool) {
+        if shows || reached {
+            self.of += 1;
+            self.times += u32::from(shows);
+            return;
+        }
+        self.missed += 1;
+        if self.of == 0 {
+            self.plan = anywhere(&self.plan);
+        }
+    }
+
+    /// Whether it is a bug, as far as they can tell.
+    pub fn confirm(&self) -> bool {
+        let most = self.enough == Enough::One || self.times * 2 >= self.of;
+        self.wanted == 0 || self.times > 0 && most
+    }
+
+    /// The plan that was replayed.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+/// The plan with its hits on whichever node they come.
+fn anywhere(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    for step in &mut plan.steps {
+        if let Trigger::Hit { node, .. } = &mut step.when {
+            *node = None;
+        }
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use temblor_model::plan::Fault;
+
+    fn plan(node: Option<&str>) -> Plan {
+        let when = Trigger::Hit {
+            site: "x.A".into(),
+            node: node.map(str::to_owned),
+            stack: None,
+            state: None,
+            nth: 1,
+        };
+        Plan::single(1, when, Fault::Crash)
+    }
+
+    /// Replays that show it (`+`), do not (`-`), or come to nothing (`.`), until enough is known.
+    fn replay(wanted: u32, enough: Enough, script: &str) -> (Replays, usize) {
+        let mut replays = Replays::new(plan(Some("n1")), wanted, enough);
+        let mut made = 0;
+        for what in script.chars() {
+            if replays.next().is_none() {
+                break;
+            }
+            replays.learn(what == '+', what != '.');
+            made += 1;
+        }
+        assert_eq!(replays.next(), None, "{script}: more are wanted");
+        (replays, made)
+    }
+
+    #[test]
+    fn half_of_the_replays_have_to_show_it_in_whichever_order() {
+        for (wanted, script, times, made, confirmed) in [
+            (2, "++", 2, 2, true),
+            (2, "+-", 1, 2, true),
+            (2, "-+", 1, 2, true),
+            (2, "--", 0, 2, false),
+            (3, "--+", 0, 2, false),
+            (4, "--++", 2, 4, true),
+            (0, "", 0, 0, true),
+        ] {
+            let (replays, came_to) = replay(wanted, Enough::Half, script);
+            assert_eq!((replays.times, came_to), (times, made), "{script}");
+            assert_eq!(replays.confirm(), confirmed, "{script}");
+        }
+    }
+
+    #[test]
+    fn one_is_enough_where_that_is_asked_for() {
+        for (script, made, confirmed) in [("+", 1, true), ("-+", 2, true), ("---", 3, false)] {
+            let (replays, came_to) = replay(3, Enough::One, script);
+            assert_eq!((came_to, replays.confirm()), (made, confirmed), "{script}");
+        }
+    }
+
+    #[test]
+    fn what_never_came_about_says_nothing() {
+        let (replays, made) = replay(2, Enough::Half, "+.+");
+        assert_eq!((replays.times, replays.of, made), (2, 2, 3));
+        assert!(replays.confirm());
+        for enough in [Enough::Half, Enough::One] {
+            let (replays, made) = replay(2, enough, "....");
+            assert_eq!((replays.of, made), (0, MISSES as usize));
+            assert!(!replays.confirm(), "nothing was shown");
+        }
+    }
+
+    #[test]
+    fn a_plan_that_was_never_reached_is_tried_on_any_node() {
+        let (replays, _) = replay(2, Enough::Half, ".++");
+        assert_eq!(replays.plan(), &plan(None));
+        // Its node can be reached: it only takes another try.
+        let (replays, _) = replay(2, Enough::Half, "+.+");
+        assert_eq!(replays.plan(), &plan(Some("n1")));
+    }
+}
