@@ -1,10 +1,12 @@
 //! A simulated target with planted bugs: a pure function from plans to outcomes, so that whole
 //! campaigns run at thousands of trials a second. `trial` runs a plan, `campaigns` has the tests
-//! that policies find what they are meant for, `paper` compares them with the papers' algorithms.
+//! that policies find what they are meant for, `paper` compares them with the papers' algorithms,
+//! `words` with what the papers only say in words.
 
 mod campaigns;
 mod paper;
 pub mod trial;
+mod words;
 
 use regex::Regex;
 use temblor_model::bug::{FiredFault, Judgement, Outcome, Symptom, Verdict};
