@@ -4,7 +4,53 @@
 //! left out, and another one made, up to a limit. A cluster that starts anew may give the roles to
 //! other nodes; so a plan that was never reached is tried without its nodes.
 
+use std::fmt;
+
+use temblor_model::bug::{Outcome, Verdict};
 use temblor_model::plan::{Plan, Trigger};
+
+use crate::triage::{KnownPattern, Signature, confirms, known_in};
+
+/// What a replay has to show.
+#[derive(Clone, Debug)]
+pub enum Proof {
+    /// That something fails.
+    Failure,
+    /// The same kind of misbehaviour, with the same stable part.
+    Signature(Signature),
+    /// What the target says of the bug.
+    Known(KnownPattern),
+}
+
+impl Proof {
+    /// Of the bug that the target knows by this name, else of what has this signature.
+    pub fn of(signature: Option<&Signature>, name: Option<&str>, known: &[KnownPattern]) -> Proof {
+        let pattern = known.iter().find(|k| Some(k.id.as_str()) == name);
+        match (pattern, signature) {
+            (Some(pattern), _) => Proof::Known(pattern.clone()),
+            (None, Some(signature)) => Proof::Signature(signature.clone()),
+            (None, None) => Proof::Failure,
+        }
+    }
+
+    pub fn is_in(&self, outcome: &Outcome) -> bool {
+        match self {
+            Proof::Failure => outcome.verdict == Verdict::Fail,
+            Proof::Signature(signature) => confirms(signature, outcome),
+            Proof::Known(pattern) => known_in(outcome, std::slice::from_ref(pattern)).is_some(),
+        }
+    }
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Proof::Failure => write!(f, "a failure"),
+            Proof::Signature(signature) => write!(f, "{}", signature.text),
+            Proof::Known(pattern) => write!(f, "{}", pattern.id),
+        }
+    }
+}
 
 /// So many replays may say nothing before it is given up.
 const MISSES: u32 = 3;
@@ -102,7 +148,45 @@ fn anywhere(plan: &Plan) -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::Simulated;
+    use crate::triage::signature;
+    use regex::Regex;
+    use temblor_model::bug::Symptom;
     use temblor_model::plan::Fault;
+
+    fn pattern(id: &str, symptom: &str) -> KnownPattern {
+        KnownPattern {
+            id: id.into(),
+            checkers: vec!["client".into()],
+            site: None,
+            symptom: Regex::new(symptom).ok(),
+        }
+    }
+
+    #[test]
+    fn who_bears_a_name_has_to_show_what_the_name_is_for() {
+        let target = Simulated::small();
+        let mut outcome = target.outcome(1, &Plan::clean());
+        assert!(!Proof::Failure.is_in(&outcome), "nothing is wrong");
+        outcome.verdict = Verdict::Fail;
+        outcome.judgements[0].verdict = Verdict::Fail;
+        outcome.judgements[0].symptoms.push(Symptom {
+            checker: "client".into(),
+            summary: "a client is stuck: slow".into(),
+            detail: vec!["put: torn".into()],
+            at_us: 1,
+        });
+        let known = [pattern("x-1", "torn"), pattern("x-2", "lost")];
+        let signature = signature(&outcome).unwrap();
+        let proof = |name| Proof::of(Some(&signature), name, &known);
+        assert!(proof(None).is_in(&outcome) && proof(Some("x-1")).is_in(&outcome));
+        assert!(!proof(Some("x-2")).is_in(&outcome));
+        // The target may have forgotten a name.
+        assert!(proof(Some("x-3")).is_in(&outcome));
+        assert!(Proof::of(None, None, &known).is_in(&outcome));
+        let words = [proof(None), proof(Some("x-1"))].map(|p| p.to_string());
+        assert_eq!(words, [signature.text.clone(), "x-1".into()]);
+    }
 
     fn plan(node: Option<&str>) -> Plan {
         let when = Trigger::Hit {

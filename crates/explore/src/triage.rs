@@ -156,16 +156,19 @@ pub fn title(outcome: &Outcome) -> String {
     format!("{summary}, after {}", faults(&outcome.fired))
 }
 
-/// The symptoms that count: those of failing judgements, the most telling first. A passing
-/// judgement's symptoms are observations only.
+/// The symptoms that count: those of failing judgements, the most telling first. Of what one checker
+/// says, wrong answers come before clients that are stuck. A passing judgement's symptoms are
+/// observations only.
 pub fn symptoms(outcome: &Outcome) -> Vec<&Symptom> {
     let failing = |j: &&Judgement| j.verdict == Verdict::Fail;
-    let mut judgements: Vec<&Judgement> = outcome.judgements.iter().filter(failing).collect();
-    judgements.sort_by_key(|j| {
-        let place = ORDER.iter().position(|name| *name == j.checker);
-        place.unwrap_or(ORDER.len())
+    let judgements = outcome.judgements.iter().filter(failing);
+    let mut symptoms: Vec<&Symptom> = judgements.flat_map(|j| &j.symptoms).collect();
+    symptoms.sort_by_key(|symptom| {
+        let place = ORDER.iter().position(|name| *name == symptom.checker);
+        let (kind, _) = essence(symptom);
+        (place.unwrap_or(ORDER.len()), kind != "wrong")
     });
-    judgements.into_iter().flat_map(|j| &j.symptoms).collect()
+    symptoms
 }
 
 /// The symptom that names the bug: the first one of the most telling checker.
@@ -253,6 +256,16 @@ pub fn match_known<'k>(facts: BugFacts<'_>, known: &'k [KnownPattern]) -> Option
         says_something && site_fits && symptom_fits
     };
     known.iter().find(fits).map(|pattern| pattern.id.as_str())
+}
+
+/// The first known bug that a failing outcome shows.
+pub fn known_in<'k>(outcome: &Outcome, known: &'k [KnownPattern]) -> Option<&'k str> {
+    let symptoms: Vec<Symptom> = symptoms(outcome).into_iter().cloned().collect();
+    let facts = BugFacts {
+        fired: &outcome.fired,
+        symptoms: &symptoms,
+    };
+    match_known(facts, known)
 }
 
 #[cfg(test)]
@@ -410,6 +423,19 @@ mod tests {
         let ids = [None, Some("zk-1"), Some("zk-2")].map(|known| signature.bug_id(known));
         assert_eq!(ids[0], signature.id);
         assert!(ids[1].starts_with("outage-") && ids[1] != ids[0] && ids[1] != ids[2]);
+    }
+
+    #[test]
+    fn what_was_lost_names_the_bug_before_who_is_stuck() {
+        let shown = [
+            "client fail: a client is stuck: put",
+            "client fail: a wrong answer: get in phase mix: no a, which was acknowledged",
+        ];
+        let said = text(SITE, "delay 60 s", &shown).unwrap();
+        assert!(
+            said.ends_with(" | wrong | no a, which was acknowledged"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! From a failing trial to a bug: replays tell a bug from an accident.
 //!
 //! A failing trial's plan is replayed on the campaign's clock. When half of the replays show the
-//! same signature, the plan is made smaller, and the smallest one is confirmed in the same way;
+//! same signature, or the same known bug, the plan is made smaller, and the smallest one is confirmed in the same way;
 //! then, beside the search, on the real clock too: such a replay mostly waits. When one of these
 //! shows it as well, it is a bug.
 
@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex};
 
 use temblor_explore::exact;
-use temblor_explore::replays::{Enough, Replays};
-use temblor_explore::triage::{self, BugFacts, Signature};
+use temblor_explore::replays::{Enough, Proof, Replays};
+use temblor_explore::triage::{self, Signature};
 use temblor_model::bug::{Bug, Confirmation, FiredFault, Outcome, ShrunkFrom};
 use temblor_model::campaign::{CampaignEvent, Purpose};
 use temblor_model::history::Reached;
@@ -61,6 +61,17 @@ struct Candidate {
     shrunk: Option<ShrunkFrom>,
     /// Trials with its signature that were replayed in vain before.
     tries: u32,
+}
+
+impl Candidate {
+    /// Who bears a name has to show what the name is for.
+    fn proof(&self, campaign: &Campaign<'_>) -> Proof {
+        Proof::of(
+            Some(&self.signature),
+            self.known.as_deref(),
+            &campaign.known,
+        )
+    }
 }
 
 impl Bugs {
@@ -119,7 +130,7 @@ impl Bugs {
         let Some(signature) = triage::signature(&outcome) else {
             return Ok(());
         };
-        let known = known(campaign, &outcome);
+        let known = triage::known_in(&outcome, &campaign.known).map(str::to_string);
         let cause = known.clone().unwrap_or_else(|| signature.text.clone());
         let Some(tries) = self.is_new(campaign, &cause, &signature, outcome.trial) else {
             return Ok(());
@@ -134,10 +145,10 @@ impl Bugs {
             shrunk: None,
             tries,
         };
-        let signature = &candidate.signature;
-        let mut warped = replay_warped(campaign, clean, signature, candidate.plan.clone())?;
+        let proof = candidate.proof(campaign);
+        let mut warped = replay_warped(campaign, clean, &proof, candidate.plan.clone())?;
         if warped.confirm() && campaign.spec.shrink > 0 {
-            let (smaller, from) = shrink(campaign, clean, signature, warped)?;
+            let (smaller, from) = shrink(campaign, clean, &proof, warped)?;
             candidate.shrunk = Some(from);
             warped = smaller;
         }
@@ -167,7 +178,7 @@ impl Bugs {
         self.take_real_clock();
         let wanted = campaign.spec.confirm_unwarped;
         let replays = Replays::new(candidate.plan.clone(), wanted, Enough::One);
-        let result = replay(campaign, clean, &candidate.signature, replays, 1.0);
+        let result = replay(campaign, clean, &candidate.proof(campaign), replays, 1.0);
         *lock(&self.real_clock) -= 1;
         self.real_clock_free.notify_one();
         result
@@ -247,8 +258,11 @@ impl Bugs {
         let mut states = lock(&self.by_cause);
         // Another way to the same known bug may do better.
         states.remove(&candidate.cause);
-        let tries = candidate.tries + 1;
-        states.insert(signature.clone(), State::Unconfirmed { tries });
+        // Others with the signature may be a bug already, or on the way to it.
+        if let None | Some(State::Unconfirmed { .. }) = states.get(&signature) {
+            let tries = candidate.tries + 1;
+            states.insert(signature.clone(), State::Unconfirmed { tries });
+        }
         drop(states);
         campaign.emit(CampaignEvent::NotConfirmed {
             trial: candidate.outcome.trial,
@@ -300,7 +314,7 @@ impl Bugs {
 fn replay(
     campaign: &Campaign<'_>,
     clean: &Clean,
-    signature: &Signature,
+    proof: &Proof,
     mut replays: Replays,
     warp: f64,
 ) -> Result<Replays, LabError> {
@@ -309,8 +323,7 @@ fn replay(
             return Err(LabError::Interrupted);
         }
         let again = campaign.judged_trial(Purpose::Confirm, plan, warp, clean)?;
-        let shows = triage::confirms(signature, &again);
-        replays.learn(shows, again.unreached.is_empty());
+        replays.learn(proof.is_in(&again), again.unreached.is_empty());
     }
     Ok(replays)
 }
@@ -318,22 +331,22 @@ fn replay(
 fn replay_warped(
     campaign: &Campaign<'_>,
     clean: &Clean,
-    signature: &Signature,
+    proof: &Proof,
     plan: Plan,
 ) -> Result<Replays, LabError> {
     let replays = Replays::new(plan, campaign.spec.confirm, Enough::Half);
-    replay(campaign, clean, signature, replays, clean.baseline.warp)
+    replay(campaign, clean, proof, replays, clean.baseline.warp)
 }
 
 /// Makes a confirmed plan smaller; with the replays of the one it ends with.
 fn shrink(
     campaign: &Campaign<'_>,
     clean: &Clean,
-    signature: &Signature,
+    proof: &Proof,
     confirmed: Replays,
 ) -> Result<(Replays, ShrunkFrom), LabError> {
     let plan = confirmed.plan();
-    let shrunk = shrink::smallest(campaign, clean, signature, plan, campaign.spec.shrink)?;
+    let shrunk = shrink::smallest(campaign, clean, proof, plan, campaign.spec.shrink)?;
     let mut from = ShrunkFrom {
         plan: plan.clone(),
         replays: shrunk.replays,
@@ -342,7 +355,7 @@ fn shrink(
     if shrunk.plan == *plan {
         return Ok((confirmed, from));
     }
-    let again = replay_warped(campaign, clean, signature, shrunk.plan)?;
+    let again = replay_warped(campaign, clean, proof, shrunk.plan)?;
     if again.confirm() {
         return Ok((again, from));
     }
@@ -359,7 +372,8 @@ pub(crate) fn shrink_stored(
     signature: &Signature,
 ) -> Result<Bug, LabError> {
     let before = Replays::made(bug.plan.clone(), bug.confirmed.times, bug.confirmed.of);
-    let (after, from) = shrink(campaign, clean, signature, before)?;
+    let proof = Proof::of(Some(signature), bug.known.as_deref(), &campaign.known);
+    let (after, from) = shrink(campaign, clean, &proof, before)?;
     let mut smaller = bug.clone();
     smaller.shrunk = Some(from);
     if *after.plan() != bug.plan {
@@ -390,14 +404,4 @@ fn exact(campaign: &Campaign<'_>, clean: &Clean, plan: Plan, outcome: &Outcome) 
     // A fork of a ready cluster counts from there.
     let ready = outcome.from == Some(Point::Ready.to_string());
     exact::exact(&plan, &outcome.fired, plan.working || ready, roams)
-}
-
-/// The target's own name for what a failing trial shows.
-fn known(campaign: &Campaign<'_>, outcome: &Outcome) -> Option<String> {
-    let symptoms: Vec<_> = triage::symptoms(outcome).into_iter().cloned().collect();
-    let facts = BugFacts {
-        fired: &outcome.fired,
-        symptoms: &symptoms,
-    };
-    triage::match_known(facts, &campaign.known).map(str::to_string)
 }

@@ -1,7 +1,7 @@
 //! From a plan that shows a bug to the smallest one that still does.
 
+use temblor_explore::replays::Proof;
 use temblor_explore::shrink::shrink_candidates;
-use temblor_explore::triage::{self, Signature};
 use temblor_model::campaign::Purpose;
 use temblor_model::plan::Plan;
 
@@ -26,7 +26,7 @@ pub(crate) struct Shrunk {
 pub(crate) fn smallest(
     campaign: &Campaign<'_>,
     clean: &Clean,
-    signature: &Signature,
+    proof: &Proof,
     plan: &Plan,
     budget: u32,
 ) -> Result<Shrunk, LabError> {
@@ -51,7 +51,7 @@ pub(crate) fn smallest(
                 let warp = clean.baseline.warp;
                 let again = campaign.judged_trial(Purpose::Shrink, &candidate, warp, clean)?;
                 shrunk.replays += 1;
-                if !triage::confirms(signature, &again) {
+                if !proof.is_in(&again) {
                     break;
                 }
                 shown += 1;

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use temblor_cluster::target::{Choice, KnownBug, known_bugs, list_targets};
-use temblor_explore::triage::{self, Signature};
+use temblor_explore::replays::Proof;
+use temblor_explore::triage::Signature;
 use temblor_lab::{Past, below};
-use temblor_model::bug::{Bug, Outcome};
+use temblor_model::bug::Bug;
 use temblor_model::campaign::{
     CampaignEvent, CampaignSpec, EventSink, Purpose, StartSpec, StateLevel, Summary, WarpSpec,
 };
@@ -30,8 +31,9 @@ pub struct Wanted {
     pub delay_ms: Option<u64>,
     pub jdk_sites: bool,
     pub hook_clients: bool,
-    /// The bug it should show; a bare plan has none.
+    /// The bug it should show, and the target's own name for it; a bare plan has neither.
     pub signature: Option<Signature>,
+    pub known: Option<String>,
     pub baseline: Option<Baseline>,
     pub catalog_hash: Option<u64>,
 }
@@ -51,14 +53,9 @@ pub fn run(root: &Path, args: &ReplayArgs) -> anyhow::Result<Exit> {
     let Played { summary, shown, .. } =
         wanted.play(root, &prepared, args.times, args.warp.0, args.json)?;
     eprintln!();
-    match &wanted.signature {
-        Some(signature) => {
-            eprintln!(
-                "replay: shown {shown} of {} times: {}",
-                summary.trials, signature.text
-            );
-        }
-        None => eprintln!("replay: {shown} of {} trials failed", summary.trials),
+    match wanted.proof(&prepared) {
+        Proof::Failure => eprintln!("replay: {shown} of {} trials failed", summary.trials),
+        proof => eprintln!("replay: shown {shown} of {} times: {proof}", summary.trials),
     }
     if summary.unreached > 0 {
         let (unreached, trials) = (summary.unreached, summary.trials);
@@ -84,6 +81,7 @@ impl Wanted {
             jdk_sites: spec.jdk_sites,
             hook_clients: spec.hook_clients,
             signature: Signature::from_text(&bug.signature),
+            known: bug.known.clone(),
             baseline: store.baseline()?,
             catalog_hash: store.catalog()?.map(|c| c.hash()),
         })
@@ -99,9 +97,16 @@ impl Wanted {
             jdk_sites: false,
             hook_clients: false,
             signature: None,
+            known: None,
             baseline: None,
             catalog_hash: None,
         }
+    }
+
+    /// What a replay has to show.
+    pub fn proof(&self, prepared: &Prepared) -> Proof {
+        let (signature, name) = (self.signature.as_ref(), self.known.as_deref());
+        Proof::of(signature, name, &prepared.known())
     }
 
     pub fn prepare(&self) -> anyhow::Result<Prepared> {
@@ -166,7 +171,7 @@ impl Wanted {
         let store = campaign::create_store(root, &spec, prepared)?;
         let count = Arc::new(Mutex::new(Count::default()));
         let counter = Counter {
-            signature: self.signature.clone(),
+            proof: self.proof(prepared),
             count: count.clone(),
         };
         let past = self.past(prepared, warp);
@@ -209,6 +214,7 @@ fn wanted(root: &Path, args: &ReplayArgs) -> anyhow::Result<Wanted> {
             jdk_sites: true,
             hook_clients: false,
             signature: None,
+            known: None,
             baseline: None,
             catalog_hash: None,
         });
@@ -245,6 +251,7 @@ fn known(args: &ReplayArgs) -> anyhow::Result<Option<Wanted>> {
                 jdk_sites: false,
                 hook_clients: false,
                 signature: None,
+                known: Some(bug.id),
                 baseline: None,
                 catalog_hash: None,
             }));
@@ -261,17 +268,8 @@ struct Count {
 }
 
 struct Counter {
-    signature: Option<Signature>,
+    proof: Proof,
     count: Arc<Mutex<Count>>,
-}
-
-impl Counter {
-    fn shows(&self, outcome: &Outcome) -> bool {
-        match &self.signature {
-            Some(signature) => triage::confirms(signature, outcome),
-            None => outcome.verdict == temblor_model::bug::Verdict::Fail,
-        }
-    }
 }
 
 impl EventSink for Counter {
@@ -282,7 +280,7 @@ impl EventSink for Counter {
                 purpose: Purpose::Search,
                 outcome,
                 ..
-            } => count.shown += u64::from(self.shows(outcome)),
+            } => count.shown += u64::from(self.proof.is_in(outcome)),
             CampaignEvent::Trial { trial, event }
                 if below::met_something(std::slice::from_ref(event)) =>
             {
