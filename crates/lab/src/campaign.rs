@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,9 @@ use crate::trial::{self, Finished, Jvms, Setup, TrialSpec};
 /// Until the outcome that the next plan depends on is looked for again.
 const WAIT: Duration = Duration::from_millis(20);
 
+/// So many trials in a row whose cells break down end the campaign.
+const BREAKDOWNS: u32 = 5;
+
 /// What an interrupted campaign left in its store.
 #[derive(Default)]
 pub struct Past {
@@ -63,6 +66,8 @@ pub struct Campaign<'a> {
     searching: OnceLock<Instant>,
     covered: Mutex<BTreeSet<u32>>,
     starts: Mutex<Vec<StartLine>>,
+    /// Trials in a row whose cells broke down.
+    breakdowns: AtomicU32,
     /// Where trials of the search go on from; none: they start cold.
     pub(crate) snapshots: Option<Snapshots>,
     pub(crate) checkers: Vec<Box<dyn Checker>>,
@@ -94,6 +99,7 @@ impl<'a> Campaign<'a> {
             searching: OnceLock::new(),
             covered: Mutex::default(),
             starts: Mutex::default(),
+            breakdowns: AtomicU32::new(0),
             snapshots: None,
             checkers: checker::all(),
         }
@@ -297,11 +303,29 @@ impl<'a> Campaign<'a> {
             shared,
             from: None,
         };
-        let finished = self.run_trial(trial, purpose, spec)?;
+        let finished = match self.run_trial(trial, purpose, spec) {
+            Ok(finished) => {
+                self.breakdowns.store(0, Ordering::Relaxed);
+                finished
+            }
+            Err(error) => {
+                let outcome = self.broken_trial(trial, plan, warp, error)?;
+                self.tell_done(trial, purpose, plan, &outcome);
+                return Ok(outcome);
+            }
+        };
         let ran = Instant::now();
         let catalog = &self.setup.catalog;
         let outcome = judge::outcome(trial, &finished, baseline, catalog, &self.checkers);
         settle_files(&self.trial_dir(trial), outcome.verdict != Verdict::Pass)?;
+        self.tell_done(trial, purpose, plan, &outcome);
+        if purpose == Purpose::Search {
+            self.count_start(&finished, ran.elapsed().as_secs_f64());
+        }
+        Ok(outcome)
+    }
+
+    fn tell_done(&self, trial: u64, purpose: Purpose, plan: &Plan, outcome: &Outcome) {
         self.emit(CampaignEvent::TrialDone {
             trial,
             purpose,
@@ -309,10 +333,26 @@ impl<'a> Campaign<'a> {
             outcome: outcome.clone(),
             at_s: self.searching.get().map(|s| s.elapsed().as_secs_f64()),
         });
-        if purpose == Purpose::Search {
-            self.count_start(&finished, ran.elapsed().as_secs_f64());
+    }
+
+    /// A cell that breaks down costs its trial, not the campaign; where they all do, something is
+    /// wrong with the machine.
+    fn broken_trial(
+        &self,
+        trial: u64,
+        plan: &Plan,
+        warp: f64,
+        error: LabError,
+    ) -> Result<Outcome, LabError> {
+        match error {
+            LabError::Cell(cause)
+                if self.breakdowns.fetch_add(1, Ordering::Relaxed) + 1 < BREAKDOWNS =>
+            {
+                let reason = format!("its cell broke down: {cause}");
+                Ok(judge::broken(trial, plan, warp, reason))
+            }
+            error => Err(error),
         }
-        Ok(outcome)
     }
 
     /// Adds what a trial took, and what judging and storing it did, to those that began alike.

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use temblor_cluster::cell::ProcId;
+use temblor_cluster::cell::{CellError, ProcId};
 use temblor_cluster::corrupt::corrupt;
 use temblor_model::board::spec::TriggerKind;
 use temblor_model::board::view::AskCell;
@@ -288,9 +288,15 @@ impl Running<'_> {
         let Some(process) = self.nodes[i].process else {
             return Ok(());
         };
-        self.nodes[i].end_expected = true;
-        self.cell.kill(process)?;
-        self.cell.wait_exit_of(process, KILL_LIMIT);
+        match self.cell.kill(process) {
+            Ok(()) => {
+                self.nodes[i].end_expected = true;
+                self.cell.wait_exit_of(process, KILL_LIMIT);
+            }
+            // It ended by itself a moment before, and that is told.
+            Err(CellError::Ended { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
         self.take_in();
         Ok(())
     }

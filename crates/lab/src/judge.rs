@@ -1,10 +1,11 @@
 //! From a finished trial to its outcome.
 
 use temblor_explore::checker::{self, Checker};
-use temblor_model::bug::{FiredFault, Outcome};
+use temblor_model::bug::{FiredFault, Judgement, Outcome, Verdict};
 use temblor_model::catalog::SiteCatalog;
 use temblor_model::event::What;
 use temblor_model::history::{Baseline, History};
+use temblor_model::plan::Plan;
 use temblor_model::visit::{self, Visit};
 
 use crate::trial::Finished;
@@ -31,6 +32,28 @@ pub fn outcome(
         cpu_seconds: finished.cpu_seconds,
         visits: visits(&finished.history),
         from: finished.from.map(|point| point.to_string()),
+    }
+}
+
+/// Of a trial that broke down, through no fault of the target's: nobody can tell.
+pub(crate) fn broken(trial: u64, plan: &Plan, warp: f64, reason: String) -> Outcome {
+    Outcome {
+        format: Outcome::FORMAT,
+        trial,
+        verdict: Verdict::Unknown,
+        judgements: vec![Judgement {
+            checker: "lab".into(),
+            verdict: Verdict::Unknown,
+            symptoms: Vec::new(),
+            reason: Some(reason),
+        }],
+        fired: Vec::new(),
+        unreached: (0..plan.steps.len() as u32).collect(),
+        warp,
+        seconds: 0.0,
+        cpu_seconds: 0.0,
+        visits: Vec::new(),
+        from: None,
     }
 }
 

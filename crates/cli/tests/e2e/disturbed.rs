@@ -106,6 +106,42 @@ fn a_client_that_somebody_else_kills_is_no_bug() {
     check_kill("mini.Workload", "\"event\":\"client-exited\"");
 }
 
+/// The first process in the cell: all others go with it.
+#[test]
+fn a_cell_that_somebody_else_kills_costs_one_trial() {
+    let _turn = Turn::wait(1);
+    let mini = Mini::new();
+    let args = ["--policy", "clean", "--trials", "3", "--start", "cold"];
+    let mut running = mini.start(&Mini::campaign(&args));
+    until("the cell of a trial is killed", || {
+        assert!(!running.has_ended(), "ended too soon: {:?}", running.said());
+        let opens = format!("temblor-cell open {}", mini.store().display());
+        let folder = format!("/trials/{KILLED} ");
+        let is_cell = |line: &str| line.contains(&opens) && line.contains(&folder);
+        // Its parent, outside, comes before it.
+        let processes = processes_of(mini.folder()).into_iter();
+        let cell = processes.filter(|(_, line)| is_cell(line)).next_back();
+        // SAFETY: a plain system call; the process was started by this test.
+        let kill = |pid| unsafe { libc::kill(pid, libc::SIGKILL) } == 0;
+        has_begun(&mini) && cell.is_some_and(|(pid, _)| kill(pid as i32))
+    });
+    let output = running.wait(LIMIT);
+    assert_nothing_runs(mini.folder());
+    assert_eq!(output.code, 2, "nobody can tell: {output:#?}");
+    let outcomes = outcomes(&mini);
+    assert_eq!(outcomes.len(), TRIALS, "every trial has an outcome");
+    for (trial, outcome) in &outcomes {
+        let reason = outcome.judgements.iter().find_map(|j| j.reason.as_deref());
+        match *trial {
+            KILLED => assert!(
+                reason.is_some_and(|r| r.starts_with("its cell broke down: ")),
+                "{outcome:#?}"
+            ),
+            _ => assert_eq!(outcome.verdict, Verdict::Pass, "{outcome:#?}"),
+        }
+    }
+}
+
 /// Nanoseconds of one of the machine's clocks.
 fn now_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec {
