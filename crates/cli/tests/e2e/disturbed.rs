@@ -119,8 +119,8 @@ fn a_cell_that_somebody_else_kills_costs_one_trial() {
         let folder = format!("/trials/{KILLED} ");
         let is_cell = |line: &str| line.contains(&opens) && line.contains(&folder);
         // Its parent, outside, comes before it.
-        let processes = processes_of(mini.folder()).into_iter();
-        let cell = processes.filter(|(_, line)| is_cell(line)).next_back();
+        let mut processes = processes_of(mini.folder()).into_iter();
+        let cell = processes.rfind(|(_, line)| is_cell(line));
         // SAFETY: a plain system call; the process was started by this test.
         let kill = |pid| unsafe { libc::kill(pid, libc::SIGKILL) } == 0;
         has_begun(&mini) && cell.is_some_and(|(pid, _)| kill(pid as i32))
