@@ -140,12 +140,14 @@ struct Local {
     calls: Vec<(u32, u32)>,
 }
 
-/// Of two kinds of I/O the one that says more: writing before reading before opening.
+/// Of two kinds of I/O the one that says more: writing before reading before opening before
+/// setting.
 pub fn stronger(a: Option<Io>, b: Option<Io>) -> Option<Io> {
     let rank = |io: Io| match io.direction {
-        Direction::Control => 0,
-        Direction::Read => 1,
-        Direction::Write => 2,
+        Direction::Local => 0,
+        Direction::Control => 1,
+        Direction::Read => 2,
+        Direction::Write => 3,
     };
     match (a, b) {
         (Some(a), Some(b)) if rank(b) > rank(a) => Some(b),
@@ -326,18 +328,20 @@ impl Finder<'_> {
     /// class it is called on.
     pub fn external_io(&self, call: &Call, resolved: Declared) -> Option<Io> {
         let program = self.program;
-        let mut io = self.io_of(resolved, call.name);
-        io = io.or_else(|| self.library_io(call, resolved));
-        if let Some(known) = &mut io {
-            // `FileOutputStream.close` is declared further up: the type of the receiver knows.
-            let carrier = self.streams.media.of_sym(program, call.class);
-            known.medium = match carrier {
-                Some(Carrier::Disk) => Medium::Disk,
-                Some(Carrier::Network) => Medium::Network,
-                _ => known.medium,
-            };
-        }
-        io
+        let io = self.io_of(resolved, call.name);
+        let mut io = io.or_else(|| self.library_io(call, resolved))?;
+        // `FileOutputStream.close` is declared further up: the type of the receiver knows.
+        let carrier = self.streams.media.of_sym(program, call.class);
+        io.medium = match carrier {
+            Some(Carrier::Disk) => Medium::Disk,
+            Some(Carrier::Network) => Medium::Network,
+            _ => io.medium,
+        };
+        let direction = io::direction(io.medium, program.str(call.name));
+        io.direction = direction.unwrap_or(io.direction);
+        // What waits for nobody and cannot fail either is nothing.
+        let raises = !program.declared(resolved).exceptions.is_empty();
+        (io.direction != Direction::Local || raises).then_some(io)
     }
 
     /// A stream or channel of a library: it is I/O what is named and declared like it.
@@ -353,7 +357,7 @@ impl Finder<'_> {
             Carrier::Network => Medium::Network,
             Carrier::Stream => Medium::Stream,
         };
-        let direction = io::direction(program.str(call.name))?;
+        let direction = io::direction(medium, program.str(call.name))?;
         Some(Io { medium, direction })
     }
 

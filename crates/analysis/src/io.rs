@@ -39,8 +39,13 @@ const NEVER_RAISES: &[&str] = &[
     "java/io/Console",
 ];
 
-/// Of the I/O packages, but only names of things.
-const NAMES: &[&str] = &["java/net/URI", "java/net/URL", "java/net/URLEncoder"];
+/// Of the I/O packages, but only names of things, and what was learned of them before.
+const NAMES: &[&str] = &[
+    "java/net/URI",
+    "java/net/URL",
+    "java/net/URLEncoder",
+    "java/nio/channels/SelectionKey",
+];
 /// What does I/O all the same.
 const NAMES_OPEN: &[&str] = &["openStream", "openConnection"];
 
@@ -87,7 +92,7 @@ pub fn of_call(class: &str, method: &str, raises: bool) -> Option<Io> {
     }
     Some(Io {
         medium,
-        direction: direction(method)?,
+        direction: direction(medium, method)?,
     })
 }
 
@@ -95,10 +100,29 @@ pub fn never_raises(class: &str) -> bool {
     NEVER_RAISES.contains(&class)
 }
 
+/// Of a socket, a channel to a peer or a selector: these wait for nobody.
+const LOCAL: &[&str] = &[
+    "bind",
+    "close",
+    "configureBlocking",
+    "register",
+    "selectNow",
+    "setKeepAlive",
+    "setReuseAddress",
+    "setSoLinger",
+    "setSoTimeout",
+    "setTcpNoDelay",
+    "shutdown",
+];
+
 /// Which way a method of this name moves bytes, if it does.
-pub fn direction(method: &str) -> Option<Direction> {
+pub fn direction(medium: Medium, method: &str) -> Option<Direction> {
     let is = |words: &[&str]| words.iter().any(|w| method.starts_with(w));
-    if is(&[
+    if method == "selectedKeys" {
+        None // what was selected before
+    } else if medium == Medium::Network && is(LOCAL) {
+        Some(Direction::Local)
+    } else if is(&[
         "read",
         "skip",
         "receive",
@@ -149,15 +173,8 @@ pub fn direction(method: &str) -> Option<Direction> {
         "setLastModified",
         "size",
         "length",
-        "setSoTimeout",
-        "setTcpNoDelay",
-        "setSoLinger",
-        "setKeepAlive",
-        "setReuseAddress",
         "shutdown",
         "startHandshake",
-        "configureBlocking",
-        "register",
     ]) {
         Some(Direction::Control)
     } else {
@@ -298,7 +315,8 @@ mod tests {
     fn calls_are_told_apart() {
         let io = |medium, direction| Some(Io { medium, direction });
         let (disk, network, stream) = (Medium::Disk, Medium::Network, Medium::Stream);
-        let (read, write, control) = (Direction::Read, Direction::Write, Direction::Control);
+        let (read, write) = (Direction::Read, Direction::Write);
+        let (control, local) = (Direction::Control, Direction::Local);
         for (class, method, raises, expected) in [
             ("java/io/FileOutputStream", "write", true, io(disk, write)),
             (
@@ -319,6 +337,25 @@ mod tests {
             ("java/io/PrintStream", "write", true, None),
             ("java/net/ServerSocket", "accept", true, io(network, read)),
             ("java/net/Socket", "<init>", true, io(network, control)),
+            ("java/net/Socket", "connect", true, io(network, control)),
+            ("java/net/Socket", "setSoTimeout", true, io(network, local)),
+            ("java/net/Socket", "close", true, io(network, local)),
+            ("java/io/FileOutputStream", "close", true, io(disk, control)),
+            (
+                "java/nio/channels/Selector",
+                "select",
+                true,
+                io(network, read),
+            ),
+            (
+                "java/nio/channels/Selector",
+                "selectNow",
+                true,
+                io(network, local),
+            ),
+            ("java/nio/channels/Selector", "selectedKeys", false, None),
+            ("java/nio/channels/SelectionKey", "selector", false, None),
+            ("java/nio/channels/SelectionKey", "readyOps", false, None),
             (
                 "java/nio/channels/FileChannel",
                 "force",

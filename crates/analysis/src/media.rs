@@ -144,9 +144,10 @@ impl Media {
 
     fn all_implementations(&self, program: &Program, id: ClassId) -> bool {
         let is_concrete =
-            |c: &ClassId| program.class(*c).access & (access::ABSTRACT | access::INTERFACE) == 0;
+            |c: ClassId| program.class(c).access & (access::ABSTRACT | access::INTERFACE) == 0;
         let mut concrete = program.all_subtypes(id);
-        concrete.retain(is_concrete);
+        // What the settings leave out is of no account.
+        concrete.retain(|c| program.is_own(*c) && is_concrete(*c));
         !concrete.is_empty() && concrete.iter().all(|c| self.of(*c).is_some())
     }
 }

@@ -26,8 +26,11 @@ pub fn plan(plan: &Plan, catalog: &SiteCatalog) -> Result<Plan, String> {
             continue;
         };
         let known = catalog.sites.iter().find(|s| s.name == *site);
-        let io = known.and_then(|s| s.io).ok_or_else(|| {
-            format!("{site} does no input or output, so nothing below the program can be slow")
+        let slow = known.filter(|s| s.can_be_slow());
+        let io = slow.and_then(|s| s.io).ok_or_else(|| {
+            format!(
+                "{site} waits for no device and no peer, so nothing below the program can be slow"
+            )
         })?;
         let ms = *ms;
         step.fault = match (io.medium, io.direction) {
@@ -47,7 +50,7 @@ pub fn plan(plan: &Plan, catalog: &SiteCatalog) -> Result<Plan, String> {
                 ms,
                 way: DiskWay::Write,
             },
-            (Medium::Disk, Direction::Control) => Fault::SlowDisk {
+            (Medium::Disk, Direction::Control | Direction::Local) => Fault::SlowDisk {
                 ms,
                 way: DiskWay::Control,
             },
@@ -143,6 +146,7 @@ mod tests {
         SiteCatalog {
             sites: vec![
                 site("net", io(Medium::Network, Direction::Read)),
+                site("local", io(Medium::Network, Direction::Local)),
                 site("disk", io(Medium::Disk, Direction::Control)),
                 site("stream", io(Medium::Stream, Direction::Write)),
                 site("none", None),
@@ -178,7 +182,8 @@ mod tests {
         check("net", delay(), Ok(Fault::SlowNet { ms, way: net }));
         check("disk", delay(), Ok(Fault::SlowDisk { ms, way: disk }));
         check("stream", delay(), Err("cannot tell which"));
-        check("none", delay(), Err("no input or output"));
+        check("none", delay(), Err("waits for no device"));
+        check("local", delay(), Err("waits for no device"));
         check("disk", Fault::Crash, Err("only delays"));
     }
 

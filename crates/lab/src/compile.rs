@@ -481,8 +481,8 @@ pub fn faults_of(site: &Site, any: &AnyFaults) -> Vec<Fault> {
             exception: e.clone(),
         }));
     }
-    if let (Some(_), Some(ms)) = (site.io, any.delay_ms) {
-        out.push(Fault::Delay { ms });
+    if site.can_be_slow() {
+        out.extend(any.delay_ms.map(|ms| Fault::Delay { ms }));
     }
     if any.crash {
         out.push(Fault::Crash);

@@ -35,8 +35,10 @@ pub enum Medium {
 pub enum Direction {
     Read,
     Write,
-    /// Opening, closing, connecting, renaming and the like.
+    /// Opening, connecting, renaming and the like.
     Control,
+    /// A setting of a socket, its close: it can fail, but waits for no device and no peer.
+    Local,
 }
 
 /// The I/O a site does.
@@ -68,7 +70,7 @@ pub struct Site {
     /// Why: where each of them comes from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<Origin>,
-    /// Present where the call does I/O: then a delay makes sense too.
+    /// Present where the call does I/O.
     pub io: Option<Io>,
     /// What the I/O goes to, as far as it can be told: `file this.logFile`, `peer sock`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,6 +107,11 @@ impl Site {
             (real || is_in(&self.memory_makers, method)).then_some(real)
         });
         maker == Some(false)
+    }
+
+    /// Whether the call waits for a device or a peer, so that a delay makes sense.
+    pub fn can_be_slow(&self) -> bool {
+        self.io.is_some_and(|io| io.direction != Direction::Local)
     }
 
     /// The exceptions worth injecting. One of the target's own that a body throws by hand, where

@@ -9,7 +9,7 @@ use crate::found::FoundSite;
 pub fn find(sites: &mut [FoundSite]) -> Vec<Group> {
     let guarded = |at: &usize| {
         let site = &sites[*at].site;
-        site.io.is_some() && !site.guards.is_empty()
+        site.can_be_slow() && !site.guards.is_empty()
     };
     let mut order: Vec<usize> = (0..sites.len()).filter(guarded).collect();
     order.sort_by_key(|at| {

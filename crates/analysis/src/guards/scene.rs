@@ -98,7 +98,7 @@ impl<'a> Scene<'a> {
             }
             scene.edges.push(edges);
         }
-        let io = sites.iter().filter(|s| s.site.io.is_some());
+        let io = sites.iter().filter(|s| s.site.can_be_slow());
         scene.sites = io.map(|s| ((s.method, s.call), s)).collect();
         scene.distance = scene.distances();
         scene

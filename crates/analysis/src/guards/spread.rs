@@ -137,7 +137,7 @@ impl<'s, 'a> Spread<'s, 'a> {
     }
 
     fn of_site(&self, found: &FoundSite) -> Vec<Guard> {
-        if found.site.io.is_none() {
+        if !found.site.can_be_slow() {
             return Vec::new();
         }
         let direct = self.direct.get(&(found.method, found.call));

@@ -34,7 +34,7 @@ pub fn run(root: &Path, args: &CompareArgs) -> anyhow::Result<Exit> {
         if stop::was_requested() {
             break;
         }
-        stage.run(root, &turn)?;
+        stage.run(&turn)?;
     }
     let page = publish::contest(&stage.contest, &stage.folder)?;
     match stage.json {
@@ -55,6 +55,8 @@ pub fn run(root: &Path, args: &CompareArgs) -> anyhow::Result<Exit> {
 struct Stage {
     contest: Contest,
     folder: PathBuf,
+    /// The store it lies in, wherever it is gone on with from: its campaigns lie beside it.
+    root: PathBuf,
     prepared: Prepared,
     json: bool,
 }
@@ -88,6 +90,7 @@ impl Stage {
         Ok(Stage {
             contest,
             folder,
+            root: root.to_owned(),
             prepared,
             json: false,
         })
@@ -96,6 +99,8 @@ impl Stage {
     fn resume(root: &Path, wanted: &str) -> anyhow::Result<Stage> {
         let bad = |e: StoreError| BadInput(e.to_string());
         let folder = find_contest(root, wanted).map_err(bad)?;
+        let whole = std::fs::canonicalize(&folder).context("cannot find where the folder is")?;
+        let root = whole.ancestors().nth(2).unwrap_or(root).to_owned();
         let contest = Contest::open(&folder).map_err(bad)?;
         let spec = &contest.spec;
         let choice = prepare::choice_of(spec);
@@ -103,14 +108,15 @@ impl Stage {
         Ok(Stage {
             contest,
             folder,
+            root,
             prepared,
             json: false,
         })
     }
 
     /// One campaign, from its beginning or from where it was left.
-    fn run(&mut self, root: &Path, turn: &Turn) -> anyhow::Result<()> {
-        let mut store = self.store(root, turn)?;
+    fn run(&mut self, turn: &Turn) -> anyhow::Result<()> {
+        let mut store = self.store(turn)?;
         resume::check_unchanged(&store, &self.prepared)?;
         let path = store.path().to_path_buf();
         // Known to `--resume` before anything of it runs.
@@ -144,12 +150,13 @@ impl Stage {
     }
 
     /// The campaign's store: what was begun goes on, what is new needs no clean runs of its own.
-    fn store(&self, root: &Path, turn: &Turn) -> anyhow::Result<Store> {
+    fn store(&self, turn: &Turn) -> anyhow::Result<Store> {
         let begun = turn.folder.as_ref().map(|name| self.beside(name));
         if let Some(path) = begun.filter(|p| p.join("campaign.toml").is_file()) {
             return Store::open(&path).map_err(|e| BadInput(e.to_string()).into());
         }
-        let store = campaign::create_store(root, &self.contest.spec_of(turn), &self.prepared)?;
+        let store =
+            campaign::create_store(&self.root, &self.contest.spec_of(turn), &self.prepared)?;
         if let Some(baseline) = self.baseline()? {
             store.write_baseline(&baseline)?;
         }

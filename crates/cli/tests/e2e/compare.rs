@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::mini::Mini;
-use crate::program::{LIMIT, Turn, assert_nothing_runs};
+use crate::program::{LIMIT, Running, Turn, assert_nothing_runs};
 use crate::watch::{signal, until};
 
 /// The folders of comparisons in a test's store.
@@ -71,7 +71,12 @@ fn two_policies_are_compared_and_a_lost_campaign_is_run_again() {
     assert_eq!(idle.check(code, &[]).json(), told);
     stored["campaigns"].as_array_mut().unwrap().truncate(1);
     std::fs::write(folder.join("compare.json"), stored.to_string()).unwrap();
-    let resumed = mini.run(&["compare", "--resume", &name]);
+    // Whoever goes on with it stands somewhere else: the store is the one it was begun in.
+    let elsewhere = mini.folder().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let command = mini.command(&["compare", "--resume", &name]);
+    let resumed = Running::start(command, &elsewhere).wait(LIMIT);
+    assert_nothing_runs(&elsewhere);
     resumed.check(
         code,
         &["campaign 2 of 2: scatter, seed 0", "trials per hour"],
@@ -80,6 +85,8 @@ fn two_policies_are_compared_and_a_lost_campaign_is_run_again() {
     let again: serde_json::Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again["campaigns"][0], told["campaigns"][0], "not run again");
     assert_eq!(again["campaigns"][1]["trials"], 2, "{again}");
+    let second = again["campaigns"][1]["folder"].as_str().unwrap();
+    assert!(folder.with_file_name(second).is_dir(), "not beside");
 }
 
 #[test]

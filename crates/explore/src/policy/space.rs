@@ -139,7 +139,7 @@ fn faults(site: &Site, in_memory: bool, scope: &Scope<'_>) -> (Vec<Fault>, Vec<F
         first.extend(throws.next());
         more.extend(throws);
     }
-    if enabled(FaultKind::Delay) && site.io.is_some() {
+    if enabled(FaultKind::Delay) && site.can_be_slow() {
         let ms = scope.delay_ms.unwrap_or(CampaignSpec::DELAY_MS);
         first.push(Fault::Delay { ms });
     }

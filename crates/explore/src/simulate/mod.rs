@@ -245,7 +245,7 @@ impl Simulated {
     pub fn injections(&self) -> usize {
         let of = |r: &Reached| {
             let site = &self.catalog.sites[r.site as usize];
-            let faults = site.exceptions.len() + usize::from(site.io.is_some()) + 1;
+            let faults = site.exceptions.len() + usize::from(site.can_be_slow()) + 1;
             faults * r.hits as usize
         };
         self.baseline.reached.iter().map(of).sum()

@@ -375,7 +375,7 @@ impl<'a> Agent<'a> {
                     exception: exception.clone(),
                 };
                 let mut own: Vec<Fault> = site.exceptions.iter().map(throw).collect();
-                own.extend(site.io.map(|_| Fault::Delay { ms: 60_000 }));
+                own.extend(site.can_be_slow().then_some(Fault::Delay { ms: 60_000 }));
                 own.push(Fault::Crash);
                 let key = [self.plan.seed, u64::from(request.site)].map(u64::to_le_bytes);
                 let drawn = fnv64(&key.concat()) >> 32;

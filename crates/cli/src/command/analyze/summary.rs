@@ -17,12 +17,18 @@ const DIAGNOSTICS_SHOWN: usize = 10;
 /// Lines of one message.
 const MESSAGE_LINES: usize = 2;
 const MEDIA: [Medium; 3] = [Medium::Disk, Medium::Network, Medium::Stream];
-const DIRECTIONS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Control];
+const DIRECTIONS: [Direction; 4] = [
+    Direction::Read,
+    Direction::Write,
+    Direction::Control,
+    Direction::Local,
+];
 
 /// Everything that is counted.
 struct Counts {
     throwing: usize,
     io: usize,
+    slow: usize,
     both: usize,
     entries: usize,
     may_be_memory: usize,
@@ -58,7 +64,8 @@ impl Counts {
         Counts {
             throwing: sites(&throws),
             io: sites(&|s| s.io.is_some()),
-            both: sites(&|s| throws(s) && s.io.is_some()),
+            slow: sites(&Site::can_be_slow),
+            both: sites(&|s| throws(s) && s.can_be_slow()),
             entries: sites(&|s| s.kind == SiteKind::Entry),
             may_be_memory: sites(&|s| s.may_be_memory),
             sync: catalog.sync_sites().count(),
@@ -129,7 +136,8 @@ pub fn json(examined: &Examined) -> String {
         "sites": catalog.sites.len(),
         "throwing_sites": counts.throwing,
         "io_sites": counts.io,
-        "throwing_io_sites": counts.both,
+        "slow_sites": counts.slow,
+        "throwing_slow_sites": counts.both,
         "jdk_sites": counts.entries,
         "may_be_memory_sites": counts.may_be_memory,
         "io": io,
@@ -221,7 +229,7 @@ fn parts(counts: &[(String, usize)]) -> Vec<String> {
 fn site_kinds(counts: &Counts) -> Vec<String> {
     let mut kinds = vec![
         format!("exceptions only {}", number(counts.throwing - counts.both)),
-        format!("delays only {}", number(counts.io - counts.both)),
+        format!("delays only {}", number(counts.slow - counts.both)),
         format!("both {}", number(counts.both)),
     ];
     if counts.entries > 0 {
@@ -240,21 +248,16 @@ fn io_table(out: &mut String, catalog: &SiteCatalog, io: usize) {
     if io == 0 {
         return;
     }
-    let cells = |texts: [String; 4]| texts.map(|t| format!("{t:>9}")).concat();
-    let heads = DIRECTIONS.map(words);
-    let [read, write, control] = heads;
-    let _ = writeln!(
-        out,
-        "\n{:<18}{}",
-        "I/O sites",
-        cells([read, write, control, "all".into()])
-    );
+    let line = |cells: [String; 4], all: String| {
+        let cells = cells.into_iter().chain([all]);
+        cells.map(|t| format!("{t:>9}")).collect::<String>()
+    };
+    let heads = line(DIRECTIONS.map(words), "all".into());
+    let _ = writeln!(out, "\n{:<18}{heads}", "I/O sites");
     for medium in MEDIA {
         let row = DIRECTIONS.map(|d| io_count(catalog, medium, d));
-        let all = row.iter().sum::<usize>();
-        let [read, write, control] = row.map(number);
-        let line = cells([read, write, control, number(all)]);
-        let _ = writeln!(out, "  {:<16}{line}", words(medium));
+        let all = number(row.iter().sum());
+        let _ = writeln!(out, "  {:<16}{}", words(medium), line(row.map(number), all));
     }
 }
 
@@ -400,10 +403,10 @@ own classes        1,042   9,800 methods, 1.23 MB of code, 12,345 basic blocks
 sites                  4   exceptions only 1, delays only 1, both 2, inside the JDK 1,
                            at times in memory 1
 
-I/O sites              read    write  control      all
-  disk                    0        1        1        2
-  network                 1        0        0        1
-  stream                  0        0        0        0
+I/O sites              read    write  control    local      all
+  disk                    0        1        1        0        2
+  network                 1        0        0        0        1
+  stream                  0        0        0        0        0
 
 exception                                                                  sites
   java.io.IOException                                                          3

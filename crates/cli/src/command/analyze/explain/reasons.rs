@@ -163,15 +163,12 @@ impl<'c> Reasons<'c> {
             Some(io) => {
                 let target = io.target.map(|t| format!(", {t}")).unwrap_or_default();
                 let (medium, direction) = (words(io.medium), words(io.direction));
-                let too = if self.exceptions.is_empty() {
-                    ""
-                } else {
-                    " too"
+                let so = match (io.direction, self.exceptions.is_empty()) {
+                    (Direction::Local, _) => "it waits for nobody: no delays",
+                    (_, true) => "so a delay makes sense",
+                    (_, false) => "so a delay makes sense too",
                 };
-                sheet.row(
-                    "I/O",
-                    &format!("{medium} {direction}{target}; so a delay makes sense{too}"),
-                );
+                sheet.row("I/O", &format!("{medium} {direction}{target}; {so}"));
             }
         }
         if self.may_be_memory {
