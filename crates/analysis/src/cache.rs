@@ -16,7 +16,7 @@ use crate::Effort;
 use crate::ir::Class;
 
 /// Changes with every change of what is stored or of how it is found.
-const VERSION: &str = concat!("analysis ", env!("CARGO_PKG_VERSION"), " 5");
+const VERSION: &str = concat!("analysis ", env!("CARGO_PKG_VERSION"), " 6");
 /// The oldest files go when the folder grows beyond this.
 const MAX_BYTES: u64 = 4 << 30;
 

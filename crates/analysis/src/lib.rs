@@ -16,6 +16,7 @@
 mod assemble;
 mod cache;
 mod calls;
+mod catches;
 mod effects;
 mod family;
 mod found;
@@ -37,6 +38,7 @@ mod source;
 mod streams;
 mod tasks;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -193,6 +195,10 @@ fn work_out(
     stages.end("tasks and states");
     let guards = guards::find(&program, &graph, settings, &mut found, &mut diagnostics);
     stages.end("regions and timeouts");
+    let raised = found.iter().flat_map(|f| f.site.exceptions.clone());
+    let raised = Vec::from_iter(BTreeSet::from_iter(raised));
+    let catches = catches::find(&program, &reached, &raised);
+    stages.end("handlers");
     let messages = messages::find(&program, settings, &found, &mut diagnostics);
     let meta_accesses = meta::find(&program, settings);
     stages.end("messages");
@@ -204,6 +210,8 @@ fn work_out(
         regions: guards.regions,
         timeouts: guards.timeouts,
         groups: guards.groups,
+        raised,
+        catches,
         messages,
         meta_accesses,
         removed: sites.removed,

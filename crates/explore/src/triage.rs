@@ -8,8 +8,11 @@
 //! A delay that others wait for is in the method that holds the lock, not in the one whose call was
 //! delayed: a packet is written by a dozen calls, and all of them are one write under one lock. A
 //! delay that a node does not notice, so that it goes on to take itself for what it is not, is
-//! nowhere in particular: nobody watches the thread, whichever call holds it up. Nor is an exception
-//! after which the system heals by a detour: the detour is the same, whatever it began with.
+//! nowhere in particular: nobody watches the thread, whichever call holds it up.
+//!
+//! An exception is in the last method that it leaves: the one above handles it, and whichever call
+//! below raised it, that handling is what goes wrong. One after which the system heals by a detour
+//! is nowhere in particular: the detour is the same, whatever it began with.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -135,7 +138,9 @@ pub fn signature(outcome: &Outcome) -> Option<Signature> {
     let faults = match (word, kind, lock_holder(outcome)) {
         ("delay", "rivals" | "outsider", _) | ("throw", "outage", _) => word.into(),
         ("delay", _, Some(method)) => format!("delay in {method}"),
-        _ => faults(&outcome.fired),
+        _ => faults(&outcome.fired, |f| {
+            f.out_of.as_deref().unwrap_or(place(&f.site))
+        }),
     };
     Signature::from_text(&[&faults, kind, &what].join(SEPARATOR))
 }
@@ -153,7 +158,8 @@ fn lock_holder(outcome: &Outcome) -> Option<&str> {
 /// One line for people.
 pub fn title(outcome: &Outcome) -> String {
     let summary = primary(outcome).map_or("nothing is wrong", |s| s.summary.as_str());
-    format!("{summary}, after {}", faults(&outcome.fired))
+    let faults = faults(&outcome.fired, |f| place(&f.site));
+    format!("{summary}, after {faults}")
 }
 
 /// The symptoms that count: those of failing judgements, the most telling first. Of what one checker
@@ -176,7 +182,8 @@ pub fn primary(outcome: &Outcome) -> Option<&Symptom> {
     symptoms(outcome).first().copied()
 }
 
-fn faults(fired: &[FiredFault]) -> String {
+/// What fired, and where: as told of each.
+fn faults(fired: &[FiredFault], place: impl Fn(&FiredFault) -> &str) -> String {
     if fired.is_empty() {
         return "no fault".into();
     }
@@ -185,7 +192,7 @@ fn faults(fired: &[FiredFault]) -> String {
         if f.site.is_empty() {
             label
         } else {
-            format!("{label} in {}", place(&f.site))
+            format!("{label} in {}", place(f))
         }
     };
     let all: Vec<String> = fired.iter().map(one).collect();
@@ -387,6 +394,24 @@ mod tests {
             thrown.starts_with("throw IOException in x.Log.append"),
             "{thrown}"
         );
+    }
+
+    #[test]
+    fn exceptions_that_one_place_handles_are_one_bug_at_whichever_depth() {
+        let shown = ["client fail: a client is stuck: put"];
+        let thrown = |site: &str, out_of: Option<&str>| {
+            let mut outcome = outcome(site, "throw java.io.IOException", &shown);
+            outcome.fired[0].out_of = out_of.map(str::to_string);
+            outcome
+        };
+        let text = |outcome: &Outcome| signature(outcome).unwrap().text;
+        let deep = thrown(SITE, Some("x.Link.send"));
+        let other = thrown("x.Link.send()>y.flush#0", Some("x.Link.send"));
+        assert_eq!(text(&deep), "throw IOException in x.Link.send | stuck | ");
+        assert_eq!(text(&deep), text(&other));
+        assert_ne!(text(&deep), text(&thrown(SITE, Some("x.Link.open"))));
+        assert_ne!(text(&deep), text(&thrown(SITE, None)));
+        assert!(title(&deep).ends_with("in x.Log.append"), "it tells where");
     }
 
     #[test]

@@ -68,6 +68,13 @@ pub(crate) fn visits(history: &History) -> Vec<Visit> {
     visit::summed(visits)
 }
 
+/// Of an exception, the last method that it leaves.
+fn out_of(fault: &str, frames: &[String], catalog: &SiteCatalog) -> Option<String> {
+    let exception = fault.strip_prefix("throw ")?.split(' ').next()?;
+    let method = catalog.thrown_out_of(exception, frames)?;
+    Some(method.to_string())
+}
+
 /// The evidence: each fault that fired, in order.
 pub fn fired(history: &History, catalog: &SiteCatalog) -> Vec<FiredFault> {
     let mut out = Vec::new();
@@ -82,6 +89,7 @@ pub fn fired(history: &History, catalog: &SiteCatalog) -> Vec<FiredFault> {
                 state,
                 nth,
                 access,
+                frames,
                 ..
             } => out.push(FiredFault {
                 step: *step,
@@ -96,6 +104,7 @@ pub fn fired(history: &History, catalog: &SiteCatalog) -> Vec<FiredFault> {
                 state: state.and_then(|s| Some(catalog.states.get(s as usize)?.name.clone())),
                 nth: *nth,
                 access: *access,
+                out_of: out_of(fault, frames, catalog),
             }),
             // A lab fault at a hit was told by the agent already.
             What::LabFault { step, fault, .. }

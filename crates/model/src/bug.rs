@@ -56,6 +56,9 @@ pub struct FiredFault {
     /// Which hit of this site, state and stack it was in its node, where these were counted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub nth: u32,
+    /// The last method that an exception leaves on its way up: the one above handles it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of: Option<String>,
     /// The access of data about nodes that was just before, by its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<u32>,

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::board::spec::Points;
+use crate::names::{line_of_frame, method_of_frame};
 use crate::plan::Among;
 use crate::site::{Site, SiteId};
 
@@ -50,9 +51,35 @@ pub struct SiteCatalog {
     pub messages: Vec<Message>,
     #[serde(default)]
     pub meta_accesses: Vec<MetaAccess>,
+    /// The exceptions that sites raise, with dots.
+    #[serde(default)]
+    pub raised: Vec<String>,
+    /// Where they are handled, sorted.
+    #[serde(default)]
+    pub catches: Vec<Catch>,
     /// Sites that would have been invalid injections.
     #[serde(default)]
     pub removed: Vec<Removed>,
+}
+
+/// Where a method handles exceptions that come out of its calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Catch {
+    /// `pkg.Class.method`, with dots; methods of one name share it, and differ by their lines.
+    pub method: String,
+    /// Places in the list of those that sites raise.
+    pub exceptions: Vec<u32>,
+    /// First and last line of each run of such calls.
+    pub lines: Vec<(u32, u32)>,
+}
+
+impl Catch {
+    fn is_at(&self, exception: u32, method: &str, line: u32) -> bool {
+        let within = |(first, last): &(u32, u32)| (*first..=*last).contains(&line);
+        self.method == method
+            && self.exceptions.contains(&exception)
+            && self.lines.iter().any(within)
+    }
 }
 
 /// A place in the code, as the agent and people find it.
@@ -297,6 +324,28 @@ impl SiteCatalog {
         self.sites.iter().find(|s| s.name == name)
     }
 
+    /// The last method that an exception leaves on its way up a stack, innermost first: the one
+    /// above handles it. A method that handles what its own call raises counts itself. None where
+    /// nobody is known to.
+    pub fn thrown_out_of<'f>(&self, exception: &str, frames: &'f [String]) -> Option<&'f str> {
+        let exception = self.raised.iter().position(|e| e == exception)? as u32;
+        let handles = |frame: &String| {
+            let (method, line) = (method_of_frame(frame), line_of_frame(frame));
+            line.is_some_and(|line| {
+                self.catches
+                    .iter()
+                    .any(|c| c.is_at(exception, method, line))
+            })
+        };
+        let above = frames.iter().position(handles)?;
+        // Compilers make a method of their own for a nested class to call a private one.
+        let written = |method: &&str| !method.contains(".access$");
+        let left = frames[..above].iter().rev().map(|f| method_of_frame(f));
+        let mut left = left.filter(written);
+        left.next()
+            .or_else(|| Some(method_of_frame(frames.first()?)))
+    }
+
     /// How many points can be hooked, of each kind.
     pub fn points(&self) -> Points {
         Points {
@@ -376,4 +425,44 @@ pub struct Diagnostic {
     /// The jar, folder or class it is about.
     pub place: String,
     pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exception_is_out_of_the_last_method_that_somebody_wrote() {
+        let catalog = SiteCatalog {
+            raised: vec!["x.Bad".into(), "x.Worse".into()],
+            catches: vec![Catch {
+                method: "x.Loop.run".into(),
+                exceptions: vec![0],
+                lines: vec![(3, 5), (9, 9)],
+            }],
+            ..SiteCatalog::default()
+        };
+        let out_of = |exception: &str, frames: &[&str]| {
+            let frames: Vec<String> = frames.iter().map(|f| f.to_string()).collect();
+            let method = catalog.thrown_out_of(exception, &frames);
+            method.map(str::to_string)
+        };
+        let sent = |line: &str| ["x.Link.put:7", "x.Link.access$1:1", line].map(str::to_string);
+        for (exception, line, expected) in [
+            ("x.Bad", "x.Loop.run:4", Some("x.Link.put")),
+            ("x.Bad", "x.Loop.run:9", Some("x.Link.put")),
+            ("x.Bad", "x.Loop.run:7", None),
+            ("x.Bad", "x.Loop.run", None),
+            ("x.Bad", "x.Other.run:4", None),
+            ("x.Worse", "x.Loop.run:4", None),
+            ("x.Unheard", "x.Loop.run:4", None),
+        ] {
+            let frames = sent(line);
+            let frames: Vec<&str> = frames.iter().map(String::as_str).collect();
+            assert_eq!(out_of(exception, &frames).as_deref(), expected, "{line}");
+        }
+        let own = out_of("x.Bad", &["x.Loop.run:3", "x.Main.main:1"]);
+        assert_eq!(own.as_deref(), Some("x.Loop.run"));
+        assert_eq!(out_of("x.Bad", &[]), None);
+    }
 }

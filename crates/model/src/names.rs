@@ -52,6 +52,11 @@ pub fn method_of_frame(frame: &str) -> &str {
     frame.split(['(', ':']).next().unwrap_or(frame).trim()
 }
 
+/// The line of a stack frame in either form, where it tells one.
+pub fn line_of_frame(frame: &str) -> Option<u32> {
+    frame.rsplit(':').next()?.trim_end_matches(')').parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

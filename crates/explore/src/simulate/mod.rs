@@ -306,6 +306,7 @@ impl Simulated {
             state: request.state.map(state),
             nth: shot.nth_in_state,
             access: request.access,
+            out_of: None,
         }
     }
 }

@@ -115,6 +115,8 @@ pub fn catalog() -> SiteCatalog {
             blocks: Vec::new(),
         }],
         block_count: 12_345,
+        raised: Vec::new(),
+        catches: Vec::new(),
         tasks: vec![Task {
             id: 0,
             name: "org.mine.Node.run()".into(),
