@@ -92,14 +92,14 @@ fn zookeeper_has_the_sites_that_the_papers_name() {
             (
                 "AcceptorHandler.acceptConnections()>java.net.Socket.setSoTimeout#0",
                 SOCKET,
-                "network control",
+                "network local",
                 "-",
                 "LearnerCnxAcceptorHandler.run",
             ),
             (
                 ".Learner.createSocket()",
                 SOCKET,
-                "network control",
+                "network local",
                 "-",
                 "LeaderConnector.run",
             ),
