@@ -62,6 +62,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn frames_tell_their_method_and_mostly_their_line() {
+        for (frame, line) in [
+            ("x.Log.put:12", Some(12)),
+            ("x.Log.put(Log.java:12)", Some(12)),
+            ("x.Log.put", None),
+            ("x.Log.put(Native Method)", None),
+        ] {
+            assert_eq!(method_of_frame(frame), "x.Log.put");
+            assert_eq!(line_of_frame(frame), line, "{frame}");
+        }
+    }
+
+    #[test]
     fn descriptors_read_as_people_write_them() {
         for (desc, expected) in [
             ("()V", ""),
