@@ -151,7 +151,7 @@ mod tests {
     use crate::simulate::Simulated;
     use crate::triage::signature;
     use regex::Regex;
-    use temblor_model::bug::Symptom;
+    use temblor_model::bug::{Misbehaviour, Symptom};
     use temblor_model::plan::Fault;
 
     fn pattern(id: &str, symptom: &str) -> KnownPattern {
@@ -172,6 +172,7 @@ mod tests {
         outcome.judgements[0].verdict = Verdict::Fail;
         outcome.judgements[0].symptoms.push(Symptom {
             checker: "client".into(),
+            shows: Misbehaviour::STUCK,
             summary: "a client is stuck: slow".into(),
             detail: vec!["put: torn".into()],
             at_us: 1,

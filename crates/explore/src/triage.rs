@@ -16,7 +16,7 @@
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
-use temblor_model::bug::{FiredFault, Judgement, Outcome, Symptom, Verdict};
+use temblor_model::bug::{FiredFault, Judgement, Misbehaviour, Outcome, Symptom, Verdict};
 use temblor_model::fnv64;
 
 /// The most telling checker first. `hang` explains what `client` noticed, so it comes after it.
@@ -80,56 +80,10 @@ fn parts(text: &str) -> Option<(&str, &str, &str)> {
     Some((parts.next()?, parts.next()?, parts.next()?))
 }
 
-/// The kind of misbehaviour a symptom tells of, and what of it does not depend on timing.
-///
-/// - `wrong`: an answer contradicts what the client knows; the contradiction counts, not which
-///   read noticed it.
-/// - `broken`: what clients saw together contradicts what the system promises.
-/// - `death`: a node ended by itself, or does not survive a restart.
-/// - `rivals`: two nodes claim a role that only one may have.
-/// - `outsider`: a node takes itself for what it is not.
-/// - `outage`: all goes on, but after far more time than that takes.
-/// - `slow`: all goes on, but much slower than before.
-/// - `stuck`: something that should go on does not. Whether this shows as an operation that never
-///   ends, as time-outs, as a node that never serves or as threads that wait for a lock, and in
-///   which phase, depends on the moment.
-/// - `log`: only the log complains.
-fn essence(symptom: &Symptom) -> (&'static str, String) {
-    let summary = symptom.summary.as_str();
-    if symptom.checker == "log" {
-        ("log", summary.into())
-    } else if let Some(said) = summary.strip_prefix("a wrong answer: ") {
-        (
-            "wrong",
-            said.split_once(": ")
-                .map_or(said, |(_, error)| error)
-                .into(),
-        )
-    } else if symptom.checker == "crash" && summary.contains(" exited ") {
-        (
-            "death",
-            summary.split(" before ").next().unwrap_or(summary).into(),
-        )
-    } else if symptom.checker == "crash" && summary.contains(" broke: ") {
-        ("death", summary.into())
-    } else if matches!(symptom.checker.as_str(), "consistency" | "guarantees") {
-        ("broken", summary.into())
-    } else if summary.starts_with("two nodes say ") {
-        ("rivals", summary.into())
-    } else if let Some((_, role)) = summary.split_once(" takes itself for ") {
-        ("outsider", role.into())
-    } else if summary.ends_with(" wait far longer than an election takes") {
-        ("outage", String::new())
-    } else if symptom.checker == "latency" {
-        ("slow", String::new())
-    } else {
-        ("stuck", String::new())
-    }
-}
-
 /// The signature of a failing outcome; None for all others.
 pub fn signature(outcome: &Outcome) -> Option<Signature> {
-    let (kind, what) = essence(primary(outcome)?);
+    let shows = &primary(outcome)?.shows;
+    let kind = shows.kind();
     let only = match &outcome.fired[..] {
         [only] => label(&only.fault),
         _ => String::new(),
@@ -142,17 +96,16 @@ pub fn signature(outcome: &Outcome) -> Option<Signature> {
             f.out_of.as_deref().unwrap_or(place(&f.site))
         }),
     };
-    Signature::from_text(&[&faults, kind, &what].join(SEPARATOR))
+    Signature::from_text(&[&faults, kind, shows.essence()].join(SEPARATOR))
 }
 
 /// The method that holds the lock which others wait for.
 fn lock_holder(outcome: &Outcome) -> Option<&str> {
-    let jams = symptoms(outcome)
-        .into_iter()
-        .filter(|s| s.checker == "hang");
-    jams.filter_map(|s| s.summary.split_once("` inside "))
-        .next()
-        .map(|(_, inside)| inside.split(',').next().unwrap_or(inside))
+    let mut symptoms = symptoms(outcome).into_iter();
+    symptoms.find_map(|symptom| match &symptom.shows {
+        Misbehaviour::Stuck { holder } => holder.as_deref(),
+        _ => None,
+    })
 }
 
 /// One line for people.
@@ -171,8 +124,8 @@ pub fn symptoms(outcome: &Outcome) -> Vec<&Symptom> {
     let mut symptoms: Vec<&Symptom> = judgements.flat_map(|j| &j.symptoms).collect();
     symptoms.sort_by_key(|symptom| {
         let place = ORDER.iter().position(|name| *name == symptom.checker);
-        let (kind, _) = essence(symptom);
-        (place.unwrap_or(ORDER.len()), kind != "wrong")
+        let wrong = matches!(symptom.shows, Misbehaviour::Wrong(_));
+        (place.unwrap_or(ORDER.len()), !wrong)
     });
     symptoms
 }
@@ -222,10 +175,8 @@ fn label(fault: &str) -> String {
 /// kind, and where the essence is stable, has the same. The plan is the same, so the faults'
 /// places are not compared.
 pub fn confirms(original: &Signature, outcome: &Outcome) -> bool {
-    symptoms(outcome).into_iter().any(|symptom| {
-        let (kind, what) = essence(symptom);
-        (kind, what.as_str()) == original.shows()
-    })
+    let mut shown = symptoms(outcome).into_iter().map(|s| &s.shows);
+    shown.any(|shows| (shows.kind(), shows.essence()) == original.shows())
 }
 
 /// How a known bug is told: data of a target.
@@ -281,11 +232,31 @@ mod tests {
 
     const SITE: &str = "x.Log.append(int)>java.io.OutputStream.write#2";
 
-    /// An outcome from `checker verdict: summary` lines.
-    fn outcome(site: &str, fault: &str, judgements: &[&str]) -> Outcome {
-        let judgement = |line: &&str| {
-            let (head, summary) = line.split_once(": ").unwrap();
-            let (checker, verdict) = head.split_once(' ').unwrap();
+    /// `checker verdict`, and what the checker saw.
+    type Judged = (&'static str, Misbehaviour);
+
+    const STUCK: Judged = ("client fail", Misbehaviour::STUCK);
+
+    fn wrong(what: &str) -> Judged {
+        ("client fail", Misbehaviour::Wrong(what.into()))
+    }
+
+    fn died(how: &str) -> Judged {
+        ("crash fail", Misbehaviour::Death(how.into()))
+    }
+
+    fn logged(line: &str) -> Judged {
+        ("log fail", Misbehaviour::Log(line.into()))
+    }
+
+    fn jam(holder: &str) -> Judged {
+        let holder = Some(holder.into());
+        ("hang fail", Misbehaviour::Stuck { holder })
+    }
+
+    fn outcome(site: &str, fault: &str, judgements: &[Judged]) -> Outcome {
+        let judgement = |(said, shows): &Judged| {
+            let (checker, verdict) = said.split_once(' ').unwrap();
             Judgement {
                 checker: checker.into(),
                 verdict: match verdict {
@@ -295,7 +266,8 @@ mod tests {
                 },
                 symptoms: vec![Symptom {
                     checker: checker.into(),
-                    summary: summary.into(),
+                    shows: shows.clone(),
+                    summary: format!("{}: {}", shows.kind(), shows.essence()),
                     detail: vec!["n2 at 17 ms".into()],
                     at_us: 1,
                 }],
@@ -325,35 +297,25 @@ mod tests {
         }
     }
 
-    fn text(site: &str, fault: &str, judgements: &[&str]) -> Option<String> {
+    fn text(site: &str, fault: &str, judgements: &[Judged]) -> Option<String> {
         signature(&outcome(site, fault, judgements)).map(|s| s.text)
     }
 
     #[test]
     fn a_signature_says_where_what_and_how_it_shows() {
         for (judged, expected) in [
-            ("client fail: a client is stuck: put", "stuck | "),
+            (STUCK, "stuck | "),
+            (("hang fail", Misbehaviour::STUCK), "stuck | "),
+            (wrong("3 after 5"), "wrong | 3 after 5"),
             (
-                "client fail: time-outs long after the fault: get in phase final",
-                "stuck | ",
+                died("a node exited: code 1"),
+                "death | a node exited: code 1",
             ),
-            ("hang fail: threads wait for a lock: held by x", "stuck | "),
+            (logged("ERROR x"), "log | ERROR x"),
+            (("latency fail", Misbehaviour::Slow), "slow | "),
             (
-                "crash fail: another node did not come up: never ready",
-                "stuck | ",
-            ),
-            (
-                "client fail: a wrong answer: get in phase final: 3 after 5",
-                "wrong | 3 after 5",
-            ),
-            (
-                "crash fail: a node exited by itself: code 1 before it was ready",
-                "death | a node exited by itself: code 1",
-            ),
-            ("log fail: ERROR x", "log | ERROR x"),
-            (
-                "gray fail: the faulted node takes itself for A, and does not serve",
-                "outsider | A, and does not serve",
+                ("gray fail", Misbehaviour::Outsider("A".into())),
+                "outsider | A",
             ),
         ] {
             let said = text(SITE, "throw java.io.IOException", &[judged]).unwrap();
@@ -366,29 +328,19 @@ mod tests {
 
     #[test]
     fn amounts_and_positions_do_not_matter() {
-        let judged = ["client fail: a client is stuck: put"];
+        let text = |site, fault| text(site, fault, &[STUCK]);
         let other = "x.Log.append(int)>java.io.OutputStream.write#5";
-        assert_eq!(
-            text(SITE, "delay 60 s", &judged),
-            text(other, "delay 30 s", &judged)
-        );
-        assert_ne!(
-            text(SITE, "delay 60 s", &judged),
-            text(SITE, "crash", &judged)
-        );
+        assert_eq!(text(SITE, "delay 60 s"), text(other, "delay 30 s"));
+        assert_ne!(text(SITE, "delay 60 s"), text(SITE, "crash"));
     }
 
     #[test]
     fn delays_under_one_lock_are_one_bug_at_whichever_depth() {
-        let jam = "hang fail: threads wait for a lock: held by `sync` inside x.Link.send";
-        let deep = format!("{jam}, which is in x.Log.append");
-        let shown = ["client fail: a client is stuck: put", deep.as_str()];
+        let shown = [STUCK, jam("x.Link.send")];
         let expected = Some("delay in x.Link.send | stuck | ".to_string());
         assert_eq!(text(SITE, "delay 60 s", &shown), expected);
-        assert_eq!(
-            text("x.Link.send()>y.flush#0", "delay 60 s", &[jam]),
-            expected
-        );
+        let shallow = "x.Link.send()>y.flush#0";
+        assert_eq!(text(shallow, "delay 60 s", &shown[1..]), expected);
         let thrown = text(SITE, "throw java.io.IOException", &shown).unwrap();
         assert!(
             thrown.starts_with("throw IOException in x.Log.append"),
@@ -398,9 +350,8 @@ mod tests {
 
     #[test]
     fn exceptions_that_one_place_handles_are_one_bug_at_whichever_depth() {
-        let shown = ["client fail: a client is stuck: put"];
         let thrown = |site: &str, out_of: Option<&str>| {
-            let mut outcome = outcome(site, "throw java.io.IOException", &shown);
+            let mut outcome = outcome(site, "throw java.io.IOException", &[STUCK]);
             outcome.fired[0].out_of = out_of.map(str::to_string);
             outcome
         };
@@ -416,12 +367,11 @@ mod tests {
 
     #[test]
     fn a_thread_that_nobody_watches_is_one_bug_whichever_call_holds_it_up() {
-        for said in [
-            "two nodes say by their logs that they are A",
-            "a takes itself for A",
+        for shows in [
+            Misbehaviour::Rivals("two nodes are A".into()),
+            Misbehaviour::Outsider("A".into()),
         ] {
-            let shown = [format!("gray fail: {said}")];
-            let shown = [shown[0].as_str()];
+            let shown = [("gray fail", shows)];
             let first = text(SITE, "delay 60 s", &shown);
             let deeper = text("x.File.write()>y.write#0", "delay 300 s", &shown);
             assert!(
@@ -434,8 +384,7 @@ mod tests {
 
     #[test]
     fn a_detour_is_one_bug_whatever_it_began_with() {
-        let shown =
-            ["latency fail: clients of another node wait far longer than an election takes"];
+        let shown = [("latency fail", Misbehaviour::Outage)];
         let first = text(SITE, "throw java.io.IOException", &shown);
         assert_eq!(first.as_deref(), Some("throw | outage | "));
         let other = text(
@@ -452,24 +401,13 @@ mod tests {
 
     #[test]
     fn what_was_lost_names_the_bug_before_who_is_stuck() {
-        let shown = [
-            "client fail: a client is stuck: put",
-            "client fail: a wrong answer: get in phase mix: no a, which was acknowledged",
-        ];
-        let said = text(SITE, "delay 60 s", &shown).unwrap();
-        assert!(
-            said.ends_with(" | wrong | no a, which was acknowledged"),
-            "{said}"
-        );
+        let said = text(SITE, "delay 60 s", &[STUCK, wrong("a was lost")]).unwrap();
+        assert!(said.ends_with(" | wrong | a was lost"), "{said}");
     }
 
     #[test]
     fn the_most_telling_checker_names_the_bug() {
-        let all = [
-            "log fail: l",
-            "client fail: c",
-            "crash fail: a node exited by itself: code 1",
-        ];
+        let all = [logged("l"), STUCK, died("code 1")];
         for (judged, expected) in [
             (&all[..], "death"),
             (&all[..2], "stuck"),
@@ -484,59 +422,44 @@ mod tests {
 
     #[test]
     fn observations_of_passing_checkers_are_no_bug() {
-        assert_eq!(
-            text(SITE, "crash", &["log pass: l", "client unknown: c"]),
-            None
-        );
-        let said = text(SITE, "crash", &["crash pass: k", "log fail: l"]).unwrap();
+        let passing = ("log pass", Misbehaviour::Log("l".into()));
+        let unknown = ("client unknown", Misbehaviour::STUCK);
+        assert_eq!(text(SITE, "crash", &[passing, unknown]), None);
+        let passing = ("crash pass", Misbehaviour::Death("k".into()));
+        let said = text(SITE, "crash", &[passing, logged("l")]).unwrap();
         assert!(said.ends_with("log | l"), "{said}");
     }
 
     #[test]
     fn a_stored_text_gives_the_signature_back() {
-        let outcome = outcome(SITE, "crash", &["log fail: ERROR a | b"]);
+        let outcome = outcome(SITE, "crash", &[logged("ERROR a | b")]);
         let first = signature(&outcome).unwrap();
         assert_eq!(Signature::from_text(&first.text), Some(first.clone()));
         assert_eq!(first.shows(), ("log", "ERROR a | b"));
-        assert_eq!(title(&outcome), "ERROR a | b, after crash in x.Log.append");
+        assert_eq!(
+            title(&outcome),
+            "log: ERROR a | b, after crash in x.Log.append"
+        );
         assert_eq!(Signature::from_text("nonsense"), None);
     }
 
     #[test]
     fn a_replay_confirms_by_the_same_kind_of_misbehaviour() {
-        let stuck = ["client fail: c is stuck: put"];
-        let original = signature(&outcome(SITE, "crash", &stuck)).unwrap();
-        for (judged, expected) in [
-            (vec!["client fail: c is stuck: get"], true),
-            (vec!["hang fail: threads wait for a lock"], true),
-            (
-                vec!["crash fail: a node exited by itself: code 1", stuck[0]],
-                true,
-            ),
-            (vec!["client fail: a wrong answer: put: 3 after 5"], false),
-            (vec!["client pass: c is stuck: put"], false),
-            (vec![], false),
-        ] {
-            let replay = outcome(SITE, "crash", &judged);
-            assert_eq!(confirms(&original, &replay), expected, "{judged:?}");
-        }
-        let wrong = ["client fail: a wrong answer: get in phase a: 3 after 5"];
-        let original = signature(&outcome(SITE, "crash", &wrong)).unwrap();
-        for (judged, expected) in [
-            (
-                "client fail: a wrong answer: check in phase b: 3 after 5",
-                true,
-            ),
-            (
-                "client fail: a wrong answer: check in phase b: a damaged document",
-                false,
-            ),
-        ] {
-            assert_eq!(
-                confirms(&original, &outcome(SITE, "crash", &[judged])),
-                expected
-            );
-        }
+        let check = |first: &[Judged], replayed: &[Judged], expected: bool| {
+            let original = signature(&outcome(SITE, "crash", first)).unwrap();
+            let replay = outcome(SITE, "crash", replayed);
+            assert_eq!(confirms(&original, &replay), expected, "{replayed:?}");
+        };
+        let first = [STUCK];
+        check(&first, &[STUCK], true);
+        check(&first, &[jam("x.Link.send")], true);
+        check(&first, &[died("code 1"), STUCK], true);
+        check(&first, &[wrong("3 after 5")], false);
+        check(&first, &[("client pass", Misbehaviour::STUCK)], false);
+        check(&first, &[], false);
+        let first = [wrong("3 after 5")];
+        check(&first, &[wrong("3 after 5")], true);
+        check(&first, &[wrong("a damaged document")], false);
     }
 
     #[test]
@@ -548,7 +471,7 @@ mod tests {
             site,
             symptom,
         };
-        let outcome = outcome(SITE, "crash", &["client fail: c is stuck: put"]);
+        let outcome = outcome(SITE, "crash", &[STUCK]);
         let symptoms: Vec<Symptom> = symptoms(&outcome).into_iter().cloned().collect();
         let facts = BugFacts {
             fired: &outcome.fired,

@@ -15,11 +15,75 @@ pub enum Verdict {
     Fail,
 }
 
+/// A kind of misbehaviour, with what of it is the same in each trial that shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Misbehaviour {
+    /// An answer contradicts what the client knows. The contradiction counts, not which read
+    /// noticed it.
+    Wrong(String),
+    /// What clients saw together contradicts what the system promises.
+    Broken(String),
+    /// A node ended by itself, or does not survive a restart.
+    Death(String),
+    /// Two nodes claim a role that only one may have.
+    Rivals(String),
+    /// A node takes itself for what it is not.
+    Outsider(String),
+    /// All goes on, but after far more time than that takes.
+    Outage,
+    /// All goes on, but much slower than before.
+    Slow,
+    /// Something that should go on does not. Whether this shows as an operation that never ends, as
+    /// time-outs, as a node that never serves or as threads that wait for a lock, and in which
+    /// phase, depends on the moment.
+    Stuck {
+        /// The method that holds the lock which others wait for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<String>,
+    },
+    /// Only the log complains.
+    Log(String),
+}
+
+impl Misbehaviour {
+    pub const STUCK: Misbehaviour = Misbehaviour::Stuck { holder: None };
+
+    /// The kind, in one word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Misbehaviour::Wrong(_) => "wrong",
+            Misbehaviour::Broken(_) => "broken",
+            Misbehaviour::Death(_) => "death",
+            Misbehaviour::Rivals(_) => "rivals",
+            Misbehaviour::Outsider(_) => "outsider",
+            Misbehaviour::Outage => "outage",
+            Misbehaviour::Slow => "slow",
+            Misbehaviour::Stuck { .. } => "stuck",
+            Misbehaviour::Log(_) => "log",
+        }
+    }
+
+    /// What exactly, where that does not depend on the moment.
+    pub fn essence(&self) -> &str {
+        match self {
+            Misbehaviour::Wrong(what)
+            | Misbehaviour::Broken(what)
+            | Misbehaviour::Death(what)
+            | Misbehaviour::Rivals(what)
+            | Misbehaviour::Outsider(what)
+            | Misbehaviour::Log(what) => what,
+            Misbehaviour::Outage | Misbehaviour::Slow | Misbehaviour::Stuck { .. } => "",
+        }
+    }
+}
+
 /// Something a checker saw that should not be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Symptom {
     /// The checker's name.
     pub checker: String,
+    pub shows: Misbehaviour,
     /// Normalised: the same words for the same misbehaviour in another trial.
     pub summary: String,
     /// For people: names, times, stacks.

@@ -359,18 +359,11 @@ impl SiteCatalog {
 
     /// The sites that a trigger looks at.
     pub fn among(&self, among: Among) -> Vec<&Site> {
-        let is_io = |s: &&Site| s.io.is_some();
-        let is_timed = |s: &Site| s.guards.iter().any(|g| g.is_timeout());
+        let is_guarded = |s: &&Site| !s.guards.is_empty();
         match among {
             Among::All => self.sites.iter().collect(),
-            Among::Guarded => {
-                let guarded = self.sites.iter().filter(is_io);
-                guarded.filter(|s| !s.guards.is_empty()).collect()
-            }
-            Among::Timed => {
-                let io = self.sites.iter().filter(is_io);
-                io.filter(|s| is_timed(s)).collect()
-            }
+            Among::Guarded => self.sites.iter().filter(is_guarded).collect(),
+            Among::Timed => self.timeout_sites().collect(),
             Among::Groups => {
                 let sites = self.groups.iter().filter_map(Group::representative);
                 sites.filter_map(|id| self.site(id)).collect()
@@ -386,21 +379,13 @@ impl SiteCatalog {
 
     /// Sites with a region that makes others wait for them.
     pub fn sync_sites(&self) -> impl Iterator<Item = &Site> {
-        let has = |s: &&Site| {
-            s.guards
-                .iter()
-                .any(|g| matches!(g.by, GuardedBy::Region(_)))
-        };
+        let has = |s: &&Site| s.guards.iter().any(|g| !g.is_timeout());
         self.sites.iter().filter(has)
     }
 
     /// Sites under a timeout.
     pub fn timeout_sites(&self) -> impl Iterator<Item = &Site> {
-        let has = |s: &&Site| {
-            s.guards
-                .iter()
-                .any(|g| matches!(g.by, GuardedBy::Timeout(_)))
-        };
+        let has = |s: &&Site| s.guards.iter().any(Guard::is_timeout);
         self.sites.iter().filter(has)
     }
 

@@ -7,10 +7,7 @@ use crate::found::FoundSite;
 /// Groups the guarded sites and tells each of them its group. A group names its sites by their
 /// places in the list: they are numbered when the catalog is put together.
 pub fn find(sites: &mut [FoundSite]) -> Vec<Group> {
-    let guarded = |at: &usize| {
-        let site = &sites[*at].site;
-        site.can_be_slow() && !site.guards.is_empty()
-    };
+    let guarded = |at: &usize| !sites[*at].site.guards.is_empty();
     let mut order: Vec<usize> = (0..sites.len()).filter(guarded).collect();
     order.sort_by_key(|at| {
         let found = &sites[*at];

@@ -5,22 +5,29 @@ use crate::program::Turn;
 
 const SYNC: &str = "mini.Node.put(String,String)>java.io.FileDescriptor.sync#0";
 
-/// The bug of the target: the exception is swallowed, the value is lost.
-const LOST_WRITE: &str = r#"
-[[step]]
-fault = { kind = "throw", exception = "java.io.IOException" }
-
-[step.when]
-at = "hit"
-site = "mini.Node.write(FileOutputStream,String)>java.io.FileOutputStream.write#0"
-nth = 2
-"#;
+/// The bug of the target: an exception in either of these is swallowed, the value is lost.
+const LOST_WRITE: [&str; 2] = [
+    "mini.Node.write(FileOutputStream,String)>java.io.FileOutputStream.write#0",
+    "mini.Node.writeRest(FileOutputStream,byte[])>java.io.FileOutputStream.write#0",
+];
 
 fn plan(site: &str, nth: u32) -> String {
     format!(
         "[[step]]\nwhen = {{ at = \"hit\", site = \"{site}\", nth = {nth} }}\n\
          fault = {{ kind = \"crash\" }}\n"
     )
+}
+
+/// The bug that a failing write at this site is reported as.
+fn lost_write(mini: &Mini, site: &str) -> serde_json::Value {
+    let thrown = r#"kind = "throw", exception = "java.io.IOException""#;
+    let plan = plan(site, 2).replace(r#"kind = "crash""#, thrown);
+    let file = mini.write("lost.toml", &plan);
+    let args = Mini::campaign(&[
+        "--policy", "replay", "--plan", &file, "--trials", "1", "--json",
+    ]);
+    let summary = mini.run(&args).check(1, &[]).json();
+    summary["bugs"][0].clone()
 }
 
 #[test]
@@ -91,13 +98,7 @@ fn plans_that_do_not_fit_are_refused_before_anything_runs() {
 fn a_bug_found_on_a_target_in_a_folder_is_shown_again_by_its_id() {
     let _turn = Turn::wait(2);
     let mini = Mini::new();
-    let file = mini.write("lost.toml", LOST_WRITE);
-    let args = Mini::campaign(&[
-        "--policy", "replay", "--plan", &file, "--trials", "1", "--json",
-    ]);
-    let found = mini.run(&args);
-    let summary = found.check(1, &[]).json();
-    let bug = &summary["bugs"][0];
+    let bug = lost_write(&mini, LOST_WRITE[0]);
     let id = bug["id"].as_str().expect("an id").to_string();
     for field in ["signature", "known", "plan", "replay"] {
         assert!(bug.get(field).is_some(), "{field}: {bug}");
@@ -119,4 +120,13 @@ fn a_bug_found_on_a_target_in_a_folder_is_shown_again_by_its_id() {
         .check(254, &["no-such", "e2e-mini@1/"]);
     mini.run(&["resume", "no-such"])
         .check(254, &["no-such", "e2e-mini@1/"]);
+}
+
+#[test]
+fn exceptions_that_one_place_handles_are_one_bug_at_whichever_depth() {
+    let _turn = Turn::wait(2);
+    let mini = Mini::new();
+    let [one, other] = LOST_WRITE.map(|site| lost_write(&mini, site));
+    assert_ne!(one["plan"], other["plan"], "{one}");
+    assert_eq!(one["id"], other["id"], "{one} {other}");
 }

@@ -20,7 +20,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use temblor_model::bug::{Judgement, Symptom};
+use temblor_model::bug::{Judgement, Misbehaviour, Symptom};
 use temblor_model::event::{Event, Stage, What};
 use temblor_model::history::{Baseline, History};
 use temblor_model::op::OpEvent;
@@ -111,6 +111,7 @@ impl Stuck<'_> {
         let what = format!("{op} in phase {phase} never ended");
         Symptom {
             checker: "client".into(),
+            shows: Misbehaviour::STUCK,
             summary: format!("a client of {role} is stuck: {what}"),
             detail: vec![format!(
                 "{client} of {node}: {what}, {} ms without an excuse",
@@ -215,12 +216,11 @@ impl<'a> Trial<'a> {
         let wrong = spans(self.history).into_iter().filter_map(|span| {
             let end = span.end.as_ref().filter(|e| e.ev == OpEvent::Wrong)?;
             let (op, phase, error) = (span.op, span.phase, end.error.unwrap_or("no reason given"));
+            let wrong = normalise(error);
             Some(Symptom {
                 checker: "client".into(),
-                summary: format!(
-                    "a wrong answer: {op} in phase {phase}: {}",
-                    normalise(error)
-                ),
+                summary: format!("a wrong answer: {op} in phase {phase}: {wrong}"),
+                shows: Misbehaviour::Wrong(wrong),
                 detail: vec![format!("{} of {}: {op}: {error}", span.client, span.node)],
                 at_us: end.at_us,
             })
@@ -297,6 +297,7 @@ impl<'a> Trial<'a> {
         let (ops, phase) = (ops.join(" and "), first.phase);
         Some(Symptom {
             checker: "client".into(),
+            shows: Misbehaviour::STUCK,
             summary: format!("{who} makes no progress: {ops} in phase {phase} keeps failing"),
             detail: failures.iter().take(DETAILS).map(|s| told(s)).collect(),
             at_us: first.began_us,
@@ -321,6 +322,7 @@ impl<'a> Trial<'a> {
             .filter(|(_, late)| late.len() >= LATE_TIMEOUTS);
         let symptom = |((phase, op), late): ((&str, &str), Vec<&Span<'a>>)| Symptom {
             checker: "client".into(),
+            shows: Misbehaviour::STUCK,
             summary: format!("time-outs long after the fault: {op} in phase {phase}"),
             detail: late.iter().take(DETAILS).map(|s| told(s)).collect(),
             at_us: late[0].began_us,

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use temblor_model::bug::{Judgement, Symptom};
+use temblor_model::bug::{Judgement, Misbehaviour, Symptom};
 use temblor_model::event::{Stage, What};
 use temblor_model::history::{Baseline, History};
 use temblor_model::op::{OpEvent, Reg};
@@ -362,6 +362,7 @@ impl<'a> Register<'a> {
         }
         Symptom {
             checker: "consistency".into(),
+            shows: Misbehaviour::Broken(summary.into()),
             summary: summary.into(),
             detail,
             at_us,
@@ -455,6 +456,7 @@ fn different_ends(
         .map(|(node, (digest, at_us))| format!("{:.1} ms: {node}: {digest}", *at_us as f64 / 1e3));
     Some(Ok(Symptom {
         checker: "consistency".into(),
+        shows: Misbehaviour::Broken(DIFFERENT_ENDS.into()),
         summary: DIFFERENT_ENDS.into(),
         detail: detail.collect(),
         at_us,

@@ -17,7 +17,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use temblor_model::bug::{Judgement, Symptom};
+use temblor_model::bug::{Judgement, Misbehaviour, Symptom};
 use temblor_model::event::{Event, Stage, What};
 use temblor_model::history::{Baseline, History};
 use temblor_model::plan::Fault;
@@ -102,12 +102,10 @@ impl Trial<'_> {
             (_, Some(_)) => " after its restart",
             (_, None) => " before it was ready again",
         };
-        self.fail(
-            format!("{role} exited by itself: {how}{again}"),
-            life,
-            exit.at_us,
-            format!("{} {how}{again}", life.node),
-        );
+        let death = format!("{role} exited by itself: {how}");
+        let summary = format!("{death}{again}");
+        let what = format!("{} {how}{again}", life.node);
+        self.fail(death, summary, life, exit.at_us, what);
     }
 
     /// An injected crash that the lab saw as an ordinary exit.
@@ -173,8 +171,9 @@ impl Trial<'_> {
             return;
         }
         let (said, at_us) = (trouble.said, trouble.at_us);
-        let summary = format!("{role} broke: {}", trouble.kind.words());
-        self.fail(summary, life, at_us, format!("{node}: {said}"));
+        let death = format!("{role} broke: {}", trouble.kind.words());
+        let what = format!("{node}: {said}");
+        self.fail(death.clone(), death, life, at_us, what);
     }
 
     /// What the JVM of this process says of itself before `until_us`.
@@ -215,11 +214,12 @@ impl Trial<'_> {
         injected.any(|i| damages(&i.fault))
     }
 
-    fn fail(&mut self, summary: String, life: &Life, at_us: u64, what: String) {
+    fn fail(&mut self, death: String, summary: String, life: &Life, at_us: u64, what: String) {
         let mut detail = vec![what];
         detail.extend(last_words(&self.history.events, life, at_us));
         self.symptoms.push(Symptom {
             checker: "crash".into(),
+            shows: Misbehaviour::Death(death),
             summary,
             detail,
             at_us,

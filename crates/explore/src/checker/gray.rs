@@ -26,7 +26,7 @@
 
 use std::collections::BTreeMap;
 
-use temblor_model::bug::{Judgement, Symptom};
+use temblor_model::bug::{Judgement, Misbehaviour, Symptom};
 use temblor_model::event::What;
 use temblor_model::history::{Baseline, History};
 use temblor_model::plan::Fault;
@@ -123,6 +123,7 @@ impl<'a> Trial<'a> {
         detail.extend(outage.failures.iter().take(DETAILS).map(|s| told(s)));
         Some(Symptom {
             checker: "gray".into(),
+            shows: Misbehaviour::STUCK,
             summary: format!("{role} says it is well, but serves none of its clients"),
             detail,
             at_us: outage.from_us,
@@ -231,9 +232,11 @@ impl<'a> Trial<'a> {
                 } else {
                     "at once"
                 };
+                let summary = format!("two nodes say {how} that they are {role}");
                 symptoms.push(Symptom {
                     checker: "gray".into(),
-                    summary: format!("two nodes say {how} that they are {role}"),
+                    shows: Misbehaviour::Rivals(summary.clone()),
+                    summary,
                     detail: vec![format!(
                         "{} and {} both said so for {} (virtual) from {} ms on",
                         a.node,
@@ -334,12 +337,11 @@ impl<'a> Trial<'a> {
     }
 
     fn out_without_knowing(&self, node: &str, role: &str, from_us: u64, lasted_us: u64) -> Symptom {
+        let what = format!("{role}, and does not serve");
         Symptom {
             checker: "gray".into(),
-            summary: format!(
-                "{} takes itself for {role}, and does not serve",
-                self.effects.role(node)
-            ),
+            summary: format!("{} takes itself for {what}", self.effects.role(node)),
+            shows: Misbehaviour::Outsider(what),
             detail: vec![format!(
                 "{node} for more than {} (virtual) from {} ms on",
                 self.effects.virtual_s(lasted_us),

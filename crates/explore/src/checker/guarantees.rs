@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use temblor_model::bug::{Judgement, Symptom};
+use temblor_model::bug::{Judgement, Misbehaviour, Symptom};
 use temblor_model::history::{Baseline, History};
 use temblor_model::op::{OpEvent, Reg};
 
@@ -315,6 +315,7 @@ fn is_update(span: &Span<'_>) -> bool {
 fn symptom(summary: &str, shown: &[&Span<'_>], by: &Span<'_>) -> Symptom {
     Symptom {
         checker: "guarantees".into(),
+        shows: Misbehaviour::Broken(summary.into()),
         summary: summary.into(),
         detail: shown.iter().map(|span| span.told()).collect(),
         at_us: by.end_us(by.began_us),

@@ -21,7 +21,7 @@
 
 use std::collections::BTreeSet;
 
-use temblor_model::bug::{Judgement, Symptom};
+use temblor_model::bug::{Judgement, Misbehaviour, Symptom};
 use temblor_model::event::What;
 use temblor_model::history::{Baseline, History};
 use temblor_model::op::OpEvent;
@@ -152,6 +152,9 @@ impl Trial<'_> {
                 "threads wait for a lock: held by `{}` inside {inside}{at}",
                 normalise(&jam.holder.name)
             ),
+            shows: Misbehaviour::Stuck {
+                holder: Some(inside),
+            },
             detail,
             at_us: dump.at_us,
         }
@@ -234,6 +237,7 @@ impl Trial<'_> {
         let detail: Vec<String> = told.collect();
         (!detail.is_empty()).then(|| Symptom {
             checker: "hang".into(),
+            shows: Misbehaviour::STUCK,
             summary: "threads wait for what nobody does, behind a stuck operation".into(),
             detail,
             at_us: first.at_us,
@@ -316,6 +320,7 @@ fn deadlock(dump: &Dump<'_>, ring: &[&Thread]) -> Symptom {
     });
     Symptom {
         checker: "hang".into(),
+        shows: Misbehaviour::STUCK,
         summary: format!("a deadlock: {}", names.join(", ")),
         detail: detail.collect(),
         at_us: dump.at_us,

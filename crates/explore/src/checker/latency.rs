@@ -25,7 +25,7 @@
 
 use std::collections::BTreeMap;
 
-use temblor_model::bug::{Judgement, Symptom};
+use temblor_model::bug::{Judgement, Misbehaviour, Symptom};
 use temblor_model::event::Stage;
 use temblor_model::history::{self, Baseline, History};
 
@@ -125,6 +125,7 @@ fn late_nodes(history: &History, effects: &Effects) -> Vec<Symptom> {
         let node = &life.node;
         (late_us > bearable_us).then(|| Symptom {
             checker: "latency".into(),
+            shows: Misbehaviour::Slow,
             summary: format!("{} joins late, when all others serve", effects.role(node)),
             detail: vec![format!(
                 "{node} was ready {} (virtual) after the others, {} after the fault",
@@ -167,6 +168,7 @@ fn outage(waits: &[Wait<'_>], effects: &Effects, baseline: &Baseline) -> Option<
     };
     Some(Symptom {
         checker: "latency".into(),
+        shows: Misbehaviour::Outage,
         summary: format!(
             "clients of {} wait far longer than an election takes",
             effects.role(worst.node)
@@ -216,6 +218,7 @@ fn symptom(
     }));
     Symptom {
         checker: "latency".into(),
+        shows: Misbehaviour::Slow,
         summary: format!(
             "{op} in phase {phase} {how} on {} long after the fault",
             effects.role(first.node)

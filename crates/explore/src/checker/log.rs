@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use temblor_model::bug::{Judgement, Symptom};
+use temblor_model::bug::{Judgement, Misbehaviour, Symptom};
 use temblor_model::event::What;
 use temblor_model::history::{Baseline, History};
 use temblor_model::names::method_of_frame;
@@ -175,9 +175,11 @@ impl Line<'_> {
             let after = effects.virtual_s(since_us);
             detail.push(format!("{after} (virtual) after the fault"));
         }
+        let summary = format!("{} logged: {template}", effects.role(self.node));
         Symptom {
             checker: "log".into(),
-            summary: format!("{} logged: {template}", effects.role(self.node)),
+            shows: Misbehaviour::Log(summary.clone()),
+            summary,
             detail,
             at_us: self.at_us,
         }

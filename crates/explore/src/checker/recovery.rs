@@ -18,7 +18,7 @@
 
 use std::collections::BTreeMap;
 
-use temblor_model::bug::{Judgement, Symptom};
+use temblor_model::bug::{Judgement, Misbehaviour, Symptom};
 use temblor_model::event::{Stage, What};
 use temblor_model::history::{Baseline, History};
 use temblor_model::plan::Fault;
@@ -122,6 +122,7 @@ impl Trial<'_> {
         }
         self.symptoms.push(Symptom {
             checker: "recovery".into(),
+            shows: Misbehaviour::STUCK,
             summary,
             detail: vec![format!(
                 "{what}: {waited_ms} ms were not enough, clean runs need {usual_ms} ms"
@@ -166,6 +167,7 @@ impl Trial<'_> {
             let began = spans.iter().map(|span| span.began_us);
             self.symptoms.push(Symptom {
                 checker: "recovery".into(),
+                shows: Misbehaviour::STUCK,
                 summary,
                 at_us: began.min().unwrap_or(0),
                 detail: spans.iter().take(DETAILS).map(|s| told(s)).collect(),

@@ -9,7 +9,7 @@ pub mod trial;
 mod words;
 
 use regex::Regex;
-use temblor_model::bug::{FiredFault, Judgement, Outcome, Symptom, Verdict};
+use temblor_model::bug::{FiredFault, Judgement, Misbehaviour, Outcome, Symptom, Verdict};
 use temblor_model::campaign::StateLevel;
 use temblor_model::catalog::{
     Group, Guard, GuardedBy, MetaAccess, Place, SiteCatalog, State, TimeUnit, Timeout, TimeoutKind,
@@ -257,6 +257,7 @@ impl Simulated {
         let shows = |bug: &&Planted| ran.shots.iter().any(|shot| bug.fits(self, shot));
         let symptom = |bug: &Planted| Symptom {
             checker: "client".into(),
+            shows: Misbehaviour::STUCK,
             summary: format!("a client is stuck: {}", bug.name),
             detail: Vec::new(),
             at_us: 1,

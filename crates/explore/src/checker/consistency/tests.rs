@@ -208,6 +208,7 @@ fn a_contradiction_is_shown_by_its_operations() {
         judgement.symptoms,
         [Symptom {
             checker: "consistency".into(),
+            shows: Misbehaviour::Broken(OVERWRITTEN.into()),
             summary: OVERWRITTEN.into(),
             detail: vec![
                 "key a".into(),

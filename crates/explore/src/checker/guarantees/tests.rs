@@ -71,6 +71,7 @@ fn the_detail_shows_both() {
         judgement.symptoms,
         [Symptom {
             checker: "guarantees".into(),
+            shows: Misbehaviour::Broken(WENT_BACK.into()),
             summary: WENT_BACK.into(),
             detail: vec![
                 "200.0 to 210.0 ms: c1 of n1: stale-read a -> ok v9 order 9".into(),

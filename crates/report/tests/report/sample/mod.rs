@@ -4,7 +4,9 @@
 mod events;
 pub mod tasks;
 
-use temblor_model::bug::{Bug, Confirmation, FiredFault, Judgement, Outcome, Symptom, Verdict};
+use temblor_model::bug::{
+    Bug, Confirmation, FiredFault, Judgement, Misbehaviour, Outcome, Symptom, Verdict,
+};
 use temblor_model::campaign::{BugLine, CampaignEvent, CampaignSpec, Purpose, Summary};
 use temblor_model::history::{Baseline, Reached};
 use temblor_model::plan::{Fault, Plan, Step, Trigger};
@@ -151,6 +153,10 @@ pub fn crash_bug() -> Bug {
 fn symptom(checker: &str, summary: &str, detail: &[&str], at_us: u64) -> Symptom {
     Symptom {
         checker: checker.into(),
+        shows: match checker {
+            "crash" => Misbehaviour::Death(summary.into()),
+            _ => Misbehaviour::STUCK,
+        },
         summary: summary.into(),
         detail: detail.iter().map(|d| d.to_string()).collect(),
         at_us,

@@ -73,11 +73,17 @@ public final class Node {
 
     /** The one bug there is: a write that fails is taken for one that did not. */
     private void write(FileOutputStream file, String value) {
+        byte[] bytes = value.getBytes(StandardCharsets.UTF_8);
         try {
-            file.write(value.getBytes(StandardCharsets.UTF_8));
+            file.write(bytes[0]);
+            writeRest(file, bytes);
         } catch (IOException e) {
             log("INFO", "wrote little");
         }
+    }
+
+    private void writeRest(FileOutputStream file, byte[] bytes) throws IOException {
+        file.write(bytes, 1, bytes.length - 1);
     }
 
     private synchronized String get(String key) throws IOException {
