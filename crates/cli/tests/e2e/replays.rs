@@ -7,8 +7,8 @@ const SYNC: &str = "mini.Node.put(String,String)>java.io.FileDescriptor.sync#0";
 
 /// The bug of the target: an exception in either of these is swallowed, the value is lost.
 const LOST_WRITE: [&str; 2] = [
-    "mini.Node.write(FileOutputStream,String)>java.io.FileOutputStream.write#0",
-    "mini.Node.writeRest(FileOutputStream,byte[])>java.io.FileOutputStream.write#0",
+    "mini.Node.pour(FileOutputStream,byte[])>java.io.FileOutputStream.write#0",
+    "mini.Node.pourRest(FileOutputStream,byte[])>java.io.FileOutputStream.write#0",
 ];
 
 fn plan(site: &str, nth: u32) -> String {

@@ -73,16 +73,19 @@ public final class Node {
 
     /** The one bug there is: a write that fails is taken for one that did not. */
     private void write(FileOutputStream file, String value) {
-        byte[] bytes = value.getBytes(StandardCharsets.UTF_8);
         try {
-            file.write(bytes[0]);
-            writeRest(file, bytes);
+            pour(file, value.getBytes(StandardCharsets.UTF_8));
         } catch (IOException e) {
             log("INFO", "wrote little");
         }
     }
 
-    private void writeRest(FileOutputStream file, byte[] bytes) throws IOException {
+    private void pour(FileOutputStream file, byte[] bytes) throws IOException {
+        file.write(bytes[0]);
+        pourRest(file, bytes);
+    }
+
+    private void pourRest(FileOutputStream file, byte[] bytes) throws IOException {
         file.write(bytes, 1, bytes.length - 1);
     }
 
