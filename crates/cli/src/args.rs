@@ -242,8 +242,8 @@ pub struct CampaignArgs {
     /// Also try shorter and longer delays than the policy would (sieve and its kin).
     #[arg(long)]
     pub sweep: bool,
-    /// Length of an injected delay, in the target's time: 60s when omitted; sieve, its kin and
-    /// chronos have 5m where others wait, and go by timeouts elsewhere in any case.
+    /// Length of an injected delay, in the target's time: 60s when omitted; sieve and its kin have
+    /// 5m where others wait, and go by timeouts elsewhere in any case, as chronos does.
     #[arg(long, value_name = "TIME")]
     pub delay: Option<Span>,
     /// Only sites whose name matches this regular expression.

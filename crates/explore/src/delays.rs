@@ -1,28 +1,32 @@
 //! How long a delay at a site has to be to be interesting (Sieve §4.4).
 //!
-//! Where others wait for the site: long enough to look like for ever. Where only a timeout
-//! protects it: a share of that timeout, as clean runs showed its value.
+//! Where others wait for the site: long enough to look like for ever. Where a timeout protects it:
+//! a share of that timeout, as clean runs showed its value.
 
 use temblor_model::catalog::{GuardedBy, SiteCatalog, TimeUnit};
 use temblor_model::history::Baseline;
+use temblor_model::plan::FOR_EVER_MS;
 use temblor_model::site::Site;
 
 /// Timeouts that nobody could read count as this, virtual milliseconds.
 const UNKNOWN_TIMEOUT_MS: u64 = 20_000;
 
-/// The delay for a site, virtual milliseconds; none where nothing guards it.
+/// The delay for a site, virtual milliseconds; none where it is guarded by neither of what is asked
+/// for. Of both, others that wait come first.
 pub fn of_site(
     catalog: &SiteCatalog,
     baseline: Option<&Baseline>,
     site: &Site,
-    sync_ms: u64,
-    timeout_percent: u32,
+    sync_ms: Option<u64>,
+    timeout_percent: Option<u32>,
 ) -> Option<u64> {
-    if site.guards.iter().any(|g| !g.is_timeout()) {
-        return Some(sync_ms);
+    let is_sync = site.guards.iter().any(|g| !g.is_timeout());
+    if let Some(ms) = sync_ms.filter(|_| is_sync) {
+        return Some(ms);
     }
+    let percent = u64::from(timeout_percent?);
     let timeout_ms = timeout_ms(catalog, baseline, site)?;
-    Some((timeout_ms * u64::from(timeout_percent) / 100).max(1))
+    Some((timeout_ms * percent / 100).clamp(1, FOR_EVER_MS))
 }
 
 /// The shortest timeout that protects a site: it is the first to end.
@@ -76,7 +80,12 @@ mod tests {
         }
     }
 
-    fn delay(guards: &[GuardedBy], captured: &[(u32, &[u64])]) -> Option<u64> {
+    fn delay(
+        guards: &[GuardedBy],
+        captured: &[(u32, &[u64])],
+        sync_ms: Option<u64>,
+        timeout_percent: Option<u32>,
+    ) -> Option<u64> {
         let site = Site {
             guards: guards
                 .iter()
@@ -91,19 +100,30 @@ mod tests {
             timeouts: captured.iter().map(|(id, v)| (*id, v.to_vec())).collect(),
             ..Baseline::default()
         };
-        of_site(&catalog(), Some(&baseline), &site, 300_000, 150)
+        of_site(&catalog(), Some(&baseline), &site, sync_ms, timeout_percent)
     }
 
     #[test]
-    fn whoever_is_waited_for_is_slow_for_long() {
+    fn each_guard_has_its_own_delay() {
         use GuardedBy::{Region, Timeout};
-        assert_eq!(delay(&[Timeout(0), Region(3)], &[]), Some(300_000));
-        assert_eq!(delay(&[], &[]), None);
+        let (sync, timeout) = (Some(300_000), Some(150));
+        let delay = |guards: &[GuardedBy], sync, timeout| delay(guards, &[], sync, timeout);
+        let both = [Timeout(0), Region(3)];
+        assert_eq!(delay(&both, sync, timeout), Some(300_000));
+        assert_eq!(delay(&both, None, timeout), Some(6_000));
+        assert_eq!(delay(&both[..1], sync, timeout), Some(6_000));
+        assert_eq!(delay(&both[..1], sync, None), None);
+        assert_eq!(delay(&both[1..], None, timeout), None);
+        assert_eq!(delay(&[], sync, timeout), None);
     }
 
     #[test]
     fn a_timeout_is_overstepped_by_half() {
         use GuardedBy::Timeout;
+        let delay = |guards: &[GuardedBy], captured: &[(u32, &[u64])]| {
+            delay(guards, captured, None, Some(150))
+        };
+        assert_eq!(delay(&[Timeout(1)], &[(1, &[900_000])]), Some(FOR_EVER_MS));
         assert_eq!(delay(&[Timeout(1)], &[(1, &[500, 2_000])]), Some(3_000));
         // The constant, where nothing was seen; then what nobody knows.
         assert_eq!(delay(&[Timeout(0)], &[]), Some(6_000));

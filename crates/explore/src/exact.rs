@@ -50,8 +50,8 @@ mod tests {
     use super::*;
 
     const SITE_DELAY: Fault = Fault::SiteDelay {
-        sync_ms: 300_000,
-        timeout_percent: 150,
+        sync_ms: Some(300_000),
+        timeout_percent: Some(150),
     };
 
     fn fired(step: u32, site: &str, fault: &str, nth: u32) -> FiredFault {

@@ -175,6 +175,10 @@ impl Among {
     }
 }
 
+/// A delay that looks like for ever to whoever waits (Sieve §4.4), virtual milliseconds; those that
+/// go by a timeout are no longer.
+pub const FOR_EVER_MS: u64 = 300_000;
+
 /// What goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -187,12 +191,14 @@ pub enum Fault {
     Crash,
     /// One of the faults the catalog lists for the site that is hit, drawn from the seed.
     Any,
-    /// A delay as long as the site's guard makes it interesting.
+    /// A delay as long as the site's guard makes it interesting; none where nothing guards it.
     SiteDelay {
-        /// Where others wait for the site, virtual milliseconds.
-        sync_ms: u64,
-        /// Where a timeout protects it, percent of what that was in clean runs.
-        timeout_percent: u32,
+        /// Where others wait for the site, virtual milliseconds; none: these are not delayed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sync_ms: Option<u64>,
+        /// Else, where a timeout protects it, percent of what that was in clean runs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout_percent: Option<u32>,
     },
     /// The lab starts a node again; `*` is every node that is down.
     Restart { node: String },
@@ -319,11 +325,12 @@ impl std::fmt::Display for Fault {
             Fault::SiteDelay {
                 sync_ms,
                 timeout_percent,
-            } => write!(
-                f,
-                "delay {} s, or {timeout_percent} % of the site's timeout",
-                *sync_ms as f64 / 1000.0
-            ),
+            } => {
+                let sync = sync_ms.map(|ms| format!("{} s where others wait", ms as f64 / 1000.0));
+                let timeout = timeout_percent.map(|p| format!("{p} % of the site's timeout"));
+                let ways: Vec<String> = sync.into_iter().chain(timeout).collect();
+                write!(f, "delay {}", ways.join(", else "))
+            }
             Fault::Restart { node } => write!(f, "restart {node}"),
             Fault::Pause { node, ms } => write!(f, "pause {node} {} s", *ms as f64 / 1000.0),
             Fault::Partition { groups } => {
@@ -485,7 +492,7 @@ impl Plan {
                 0
             };
             match s.fault {
-                Fault::SiteDelay { sync_ms, .. } => wait + sync_ms,
+                Fault::SiteDelay { sync_ms, .. } => wait + sync_ms.unwrap_or(FOR_EVER_MS),
                 Fault::Delay { ms }
                 | Fault::Pause { ms, .. }
                 | Fault::SlowDisk { ms, .. }
@@ -529,8 +536,8 @@ mod tests {
             assert_eq!(Fault::from_text(&fault.to_string()), Some(fault));
         }
         let open = Fault::SiteDelay {
-            sync_ms: 5,
-            timeout_percent: 150,
+            sync_ms: Some(5),
+            timeout_percent: Some(150),
         };
         for fault in [Fault::Any, Fault::Heal, open] {
             assert_eq!(Fault::from_text(&fault.to_string()), None);

@@ -19,7 +19,7 @@ use temblor_model::site::SiteId;
 use temblor_model::visit::Visit;
 
 use super::draw::Draw;
-use super::space::{SYNC_MS, is_wanted};
+use super::space::is_wanted;
 use super::{Policy, Scope};
 
 /// Points that are drawn.
@@ -62,8 +62,8 @@ impl Chronos {
             deeper: VecDeque::new(),
             unlearned: VecDeque::new(),
             fault: Fault::SiteDelay {
-                sync_ms: scope.delay_ms.unwrap_or(SYNC_MS),
-                timeout_percent: TIMEOUT_PERCENT,
+                sync_ms: None,
+                timeout_percent: Some(TIMEOUT_PERCENT),
             },
             draw: Draw::new(scope.seed),
         }

@@ -11,6 +11,7 @@ mod novel;
 mod pairs;
 mod plain;
 mod replay;
+mod scan;
 mod scatter;
 mod space;
 mod survey;

@@ -8,63 +8,53 @@
 //! - `sieve` (Sieve §4.4, Algorithm 1): a site with its stack, of the last guarded sites of basic
 //!   blocks. A delay: five minutes where others wait for the site, one and a half times the
 //!   timeout where one protects it.
-//! - `sieve-s` (Sieve §6.2): the same without groups; `sieve-i`: also without stacks.
+//! - `sieve-s` (Sieve §6.2): the same without groups; `sieve-i`: each site once.
+//!
+//! A site that others wait for and that a timeout protects is two faults in Algorithm 1, which goes
+//! by `fault.type`: the paper's ZK-4817 only shows with both delays at one place. The two types
+//! take turns here, each in the order of the run, so that neither has to wait for the end of the
+//! other. `sieve-i` has one fault for each site.
 //!
 //! `--contexts` tells contexts apart by something else than the stack: the abstract state of the
 //! task that hits is coarser, and most of what different stacks show is the same.
 //!
 //! "New" is what no fault was injected at yet. The papers say "not visited" of states and failure
 //! IDs; read to the letter, a policy would end with its first trial, which visits nearly all there
-//! is to visit before its workload ends.
-//!
-//! With several jobs, plans that run side by side must not take the same hit: a plan takes the
-//! second new one while one plan is out, the third while two are, and so on. A trial that had fewer
-//! new ones than that tells how many are left, and counting goes round these. A policy has seen
-//! everything when three trials in a row that would have taken the first new one came to none.
+//! is to visit before its workload ends. A policy ends when everything was seen (`scan.rs`).
 //!
 //! `--sweep` is more than the paper has: also shorter delays, which clients survive, and timeouts far
 //! overstepped. It goes over each site once with each length before it goes over the states in which
 //! they are hit, and over these before the stacks: in the order of the run, hundreds of trials may
 //! pass before one comes to the second kind of call.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
-use temblor_model::board::spec::place_key;
 use temblor_model::bug::{FiredFault, Outcome};
 use temblor_model::fnv64;
-use temblor_model::plan::{Among, Contexts, Fault, Plan, Trigger};
+use temblor_model::plan::{Among, Contexts, FOR_EVER_MS, Fault, Plan, Trigger};
 use temblor_model::site::{Site, SiteId};
-use temblor_model::visit::{context_name, state_name};
+use temblor_model::visit::state_name;
 
 use super::draw::Draw;
-use super::space::{SYNC_MS, is_wanted, requesting};
+use super::scan::{Pass, Scan, Seen, Struck};
+use super::space::{is_wanted, requesting};
 use super::{Policy, Scope};
 
-/// Trials in a row that may come to nothing new before all was seen.
-const PATIENCE: u32 = 3;
 /// How long before the hit an access may be, real milliseconds.
 const WITHIN_MS: u64 = 5;
 
 /// Delays where others wait for the site (virtual milliseconds), and where a timeout protects it
 /// (percent of that): those of the paper, then those of a sweep.
-const DELAYS: [(u64, u32); 3] = [(SYNC_MS, 150), (15_000, 50), (60_000, 1_000)];
+const DELAYS: [(u64, u32); 3] = [(FOR_EVER_MS, 150), (15_000, 50), (60_000, 1_000)];
 
 /// See the module.
 pub struct Novel {
     kind: Kind,
-    /// What is left to go over, the current one first.
-    passes: VecDeque<Pass>,
-    known: Known,
-    /// What was injected where.
-    struck: Vec<(Fault, Struck)>,
-    /// Trials in a row that came to nothing new.
-    in_vain: u32,
-    /// At most so many new ones are left in this pass, as far as trials have shown.
-    left: Option<u32>,
-    /// Plans that were made.
-    turn: u32,
-    /// Plans that were not learned from yet.
-    unlearned: VecDeque<Issued>,
+    /// They take turns.
+    scans: Vec<Scan>,
+    turn: usize,
+    /// The scan of each plan that was not learned from yet.
+    unlearned: VecDeque<usize>,
     site_ids: BTreeMap<String, SiteId>,
     state_ids: BTreeMap<String, u32>,
     draw: Draw,
@@ -76,52 +66,6 @@ enum Kind {
     State,
     Context { among: Among },
     Access,
-}
-
-/// One pass over all that is new.
-#[derive(Clone)]
-struct Pass {
-    fault: Fault,
-    /// What tells contexts apart.
-    by: Contexts,
-}
-
-/// A hit that was injected at.
-struct Struck {
-    site: SiteId,
-    node: u64,
-    state: Option<u32>,
-    stack: u64,
-}
-
-impl Struck {
-    fn context(&self, by: Contexts) -> String {
-        let place = place_key(by, self.node, self.state, || self.stack);
-        context_name(self.site, place)
-    }
-}
-
-/// What is not new any more in this pass.
-#[derive(Default)]
-struct Known {
-    /// Of states or contexts, by name.
-    names: BTreeSet<String>,
-    accesses: BTreeSet<u32>,
-}
-
-impl Known {
-    fn len(&self) -> usize {
-        self.names.len() + self.accesses.len()
-    }
-}
-
-/// A plan that is out.
-struct Issued {
-    /// Passes that were left.
-    passes: usize,
-    /// How much was known.
-    known: usize,
-    nth: u32,
 }
 
 impl Novel {
@@ -139,15 +83,41 @@ impl Novel {
     }
 
     pub fn sieve(scope: &Scope<'_>) -> Novel {
-        Novel::of_delays(scope, Among::Groups, scope.contexts)
+        Novel::of_both_delays(scope, Among::Groups)
     }
 
     pub fn sieve_s(scope: &Scope<'_>) -> Novel {
-        Novel::of_delays(scope, Among::Guarded, scope.contexts)
+        Novel::of_both_delays(scope, Among::Guarded)
     }
 
     pub fn sieve_i(scope: &Scope<'_>) -> Novel {
-        Novel::of_delays(scope, Among::Guarded, Contexts::Site)
+        let one = |(sync_ms, timeout_percent)| Fault::SiteDelay {
+            sync_ms: Some(sync_ms),
+            timeout_percent: Some(timeout_percent),
+        };
+        let among = Among::Guarded;
+        let scan = delays(scope, among, Contexts::Site, |_| true, one);
+        Novel::new(scope, Kind::Context { among }, Vec::from_iter(scan))
+    }
+
+    fn of_both_delays(scope: &Scope<'_>, among: Among) -> Novel {
+        let is_timed = |site: &Site| site.guards.iter().any(|g| g.is_timeout());
+        let is_sync = |site: &Site| site.guards.iter().any(|g| !g.is_timeout());
+        let waited_for = |(sync_ms, _)| Fault::SiteDelay {
+            sync_ms: Some(sync_ms),
+            timeout_percent: None,
+        };
+        let timed = |(_, timeout_percent)| Fault::SiteDelay {
+            sync_ms: None,
+            timeout_percent: Some(timeout_percent),
+        };
+        let by = scope.contexts;
+        let scans = [
+            delays(scope, among, by, is_sync, waited_for),
+            delays(scope, among, by, is_timed, timed),
+        ];
+        let scans = scans.into_iter().flatten();
+        Novel::new(scope, Kind::Context { among }, scans.collect())
     }
 
     fn of_any_fault(scope: &Scope<'_>, kind: Kind) -> Novel {
@@ -158,47 +128,16 @@ impl Novel {
             fault: Fault::Any,
             by: scope.contexts,
         };
-        let passes = possible.then_some(pass);
-        Novel::new(scope, kind, passes.into_iter().collect())
+        let scan = possible.then(|| Scan::new([pass]));
+        Novel::new(scope, kind, Vec::from_iter(scan))
     }
 
-    fn of_delays(scope: &Scope<'_>, among: Among, finest: Contexts) -> Novel {
-        let sites = scope.catalog.among(among);
-        let possible = sites.iter().any(|site| is_wanted(site, scope));
-        let lengths = match (possible, scope.sweep) {
-            (false, _) => 0,
-            (true, false) => 1,
-            (true, true) => DELAYS.len(),
-        };
-        let is_round = |by: &Contexts| *by == finest || scope.sweep && *by < finest;
-        let rounds = Contexts::ALL.into_iter().filter(is_round);
-        let pass = |by, (sync_ms, timeout_percent)| Pass {
-            fault: Fault::SiteDelay {
-                sync_ms,
-                timeout_percent,
-            },
-            by,
-        };
-        let mut delays = DELAYS;
-        delays[0].0 = scope.delay_ms.unwrap_or(SYNC_MS);
-        let round = |by| delays[..lengths].iter().map(move |d| pass(by, *d));
-        Novel::new(
-            scope,
-            Kind::Context { among },
-            rounds.flat_map(round).collect(),
-        )
-    }
-
-    fn new(scope: &Scope<'_>, kind: Kind, passes: VecDeque<Pass>) -> Novel {
+    fn new(scope: &Scope<'_>, kind: Kind, scans: Vec<Scan>) -> Novel {
         let site = |s: &Site| (s.name.clone(), s.id);
         let states = scope.catalog.states.iter();
         Novel {
             kind,
-            passes,
-            known: Known::default(),
-            struck: Vec::new(),
-            in_vain: 0,
-            left: None,
+            scans,
             turn: 0,
             unlearned: VecDeque::new(),
             site_ids: scope.catalog.sites.iter().map(site).collect(),
@@ -207,19 +146,9 @@ impl Novel {
         }
     }
 
-    /// Which of the new ones the next plan takes: none that a plan takes which is out.
-    fn nth(&self) -> u32 {
-        let same_pass = |i: &&Issued| i.passes == self.passes.len();
-        let ahead = self.unlearned.iter().filter(same_pass).count() as u32;
-        match self.left {
-            // Not by how many are out: with as many jobs, that is always the same number.
-            Some(left) => 1 + self.turn % left.max(1),
-            None => 1 + ahead,
-        }
-    }
-
-    fn trigger(&self, pass: &Pass, nth: u32) -> Trigger {
-        let names = || self.known.names.iter().cloned().collect();
+    fn trigger(&self, scan: &Scan, by: Contexts, nth: u32) -> Trigger {
+        let known = scan.known();
+        let names = || known.names.iter().cloned().collect();
         match self.kind {
             Kind::State => Trigger::NewState {
                 known: names(),
@@ -229,68 +158,71 @@ impl Novel {
                 known: names(),
                 nth,
                 among,
-                by: pass.by,
+                by,
             },
             Kind::Access => Trigger::AfterAccess {
                 within_ms: WITHIN_MS,
-                known: self.known.accesses.iter().copied().collect(),
+                known: known.accesses.iter().copied().collect(),
                 nth,
             },
         }
     }
 
-    /// What was injected at is not new any more.
-    fn know(&mut self, pass: &Pass, fired: &FiredFault) {
+    /// What a fault was injected at.
+    fn seen(&self, fired: &FiredFault) -> Option<Seen> {
         let id = |name: &String| self.state_ids.get(name).copied();
         let state = fired.state.as_ref().and_then(id);
         match self.kind {
-            Kind::State => {
-                self.known.names.insert(state_name(&fired.node, state));
-            }
-            Kind::Context { .. } => {
-                let site = self.site_ids.get(&fired.site);
-                let stack = u64::from_str_radix(&fired.stack, 16);
-                if let (Some(&site), Ok(stack)) = (site, stack) {
-                    let node = fnv64(fired.node.as_bytes());
-                    let struck = Struck {
-                        site,
-                        node,
-                        state,
-                        stack,
-                    };
-                    self.known.names.insert(struck.context(pass.by));
-                    self.struck.push((pass.fault.clone(), struck));
-                }
-            }
-            Kind::Access => self.known.accesses.extend(fired.access),
+            Kind::State => Some(Seen::State(state_name(&fired.node, state))),
+            Kind::Context { .. } => Some(Seen::Context(Struck {
+                site: *self.site_ids.get(&fired.site)?,
+                node: fnv64(fired.node.as_bytes()),
+                state,
+                stack: u64::from_str_radix(&fired.stack, 16).ok()?,
+            })),
+            Kind::Access => fired.access.map(Seen::Access),
         }
     }
+}
 
-    /// Nothing is new in this pass any more.
-    fn pass_is_over(&mut self) {
-        self.passes.pop_front();
-        self.known = Known::default();
-        self.in_vain = 0;
-        self.left = None;
-        let Some(pass) = self.passes.front() else {
-            return;
-        };
-        let same = self.struck.iter().filter(|(fault, _)| *fault == pass.fault);
-        self.known.names = same.map(|(_, struck)| struck.context(pass.by)).collect();
+/// A scan with delays over the sites that fit; none where there are none.
+fn delays(
+    scope: &Scope<'_>,
+    among: Among,
+    finest: Contexts,
+    fits: impl Fn(&Site) -> bool,
+    fault: impl Fn((u64, u32)) -> Fault,
+) -> Option<Scan> {
+    let sites = scope.catalog.among(among);
+    let possible = |site: &&Site| is_wanted(site, scope) && fits(site);
+    if !sites.iter().any(possible) {
+        return None;
     }
+    let mut lengths = DELAYS;
+    lengths[0].0 = scope.delay_ms.unwrap_or(FOR_EVER_MS);
+    let lengths = if scope.sweep {
+        &lengths[..]
+    } else {
+        &lengths[..1]
+    };
+    let is_round = |by: &Contexts| *by == finest || scope.sweep && *by < finest;
+    let rounds = Contexts::ALL.into_iter().filter(is_round);
+    let round = |by| {
+        let faults = lengths.iter().map(|length| fault(*length));
+        faults.map(move |fault| Pass { fault, by })
+    };
+    Some(Scan::new(rounds.flat_map(round)))
 }
 
 impl Policy for Novel {
     fn next(&mut self) -> Option<Plan> {
-        let pass = self.passes.front()?.clone();
-        let nth = self.nth();
-        self.turn = self.turn.wrapping_add(1);
-        self.unlearned.push_back(Issued {
-            passes: self.passes.len(),
-            known: self.known.len(),
-            nth,
-        });
-        let when = self.trigger(&pass, nth);
+        let count = self.scans.len();
+        let mut turns = (self.turn..).take(count).map(|turn| turn % count);
+        let at = turns.find(|at| !self.scans[*at].is_over())?;
+        let (pass, nth) = self.scans[at].next()?;
+        self.turn = at + 1;
+        self.unlearned.push_back(at);
+        let when = self.trigger(&self.scans[at], pass.by, nth);
         Some(Plan::single(self.draw.plan_seed(), when, pass.fault))
     }
 
@@ -299,34 +231,11 @@ impl Policy for Novel {
     }
 
     fn learn(&mut self, _: &Plan, outcome: &Outcome) {
-        let Some(issued) = self.unlearned.pop_front() else {
+        let Some(at) = self.unlearned.pop_front() else {
             return;
         };
-        let current = self.passes.front().cloned();
-        let Some(pass) = current.filter(|_| issued.passes == self.passes.len()) else {
-            return;
-        };
-        let before = self.known.len();
-        for fired in &outcome.fired {
-            self.know(&pass, fired);
-        }
-        let is_new = self.known.len() > before;
-        match (outcome.fired.is_empty(), self.left) {
-            (false, left) => {
-                self.in_vain = 0;
-                // More than there should have been: nobody knows how many more.
-                let less = left.and_then(|left| left.checked_sub(1));
-                self.left = if is_new { less } else { left };
-            }
-            (true, left) => {
-                self.in_vain += u32::from(issued.nth == 1);
-                let since = (self.known.len() - issued.known) as u32;
-                let most = (issued.nth - 1).saturating_sub(since);
-                self.left = Some(left.unwrap_or(most).min(most));
-            }
-        }
-        if self.in_vain >= PATIENCE {
-            self.pass_is_over();
-        }
+        let seen = outcome.fired.iter().filter_map(|fired| self.seen(fired));
+        let seen = seen.collect();
+        self.scans[at].learn(!outcome.fired.is_empty(), seen);
     }
 }

@@ -38,8 +38,6 @@ pub struct OnNode {
 /// A node that was crashed comes back after so long, virtual milliseconds: what crashes break
 /// shows when they recover.
 const RESTART_AFTER_MS: u64 = 5_000;
-/// Sieve's delay where others wait: it looks like for ever. Virtual milliseconds.
-pub const SYNC_MS: u64 = 300_000;
 
 /// The plan of one injection.
 pub fn plan(seed: u64, when: Trigger, fault: Fault) -> Plan {

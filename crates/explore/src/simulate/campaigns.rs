@@ -1,10 +1,10 @@
 //! Campaigns against the simulated target: each policy finds the bugs it is meant for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use temblor_model::bug::{FiredFault, Outcome};
 use temblor_model::campaign::StateLevel;
-use temblor_model::plan::{Contexts, Plan, Trigger};
+use temblor_model::plan::{Contexts, Fault, Plan, Trigger};
 
 use super::Simulated;
 use crate::policy::Policy;
@@ -214,7 +214,7 @@ fn bsrr_counts_the_requests_of_wanted_sites_only() {
 fn new_state_fate_and_crashtuner_find_what_is_new_once() {
     let target = Simulated::rich();
     check(&target, "new-state", &[("a stage that bears no fault", 30)]);
-    check(&target, "fate", &[("one context bears no fault", 123)]);
+    check(&target, "fate", &[("one context bears no fault", 124)]);
     check(&target, "crashtuner", &[("half a member", 5)]);
 }
 
@@ -222,19 +222,25 @@ fn new_state_fate_and_crashtuner_find_what_is_new_once() {
 fn sieve_finds_slow_io_that_others_wait_for() {
     let target = Simulated::rich();
     let anywhere = [
-        ("a lock held for minutes", 40),
-        ("a timeout overstepped by half", 40),
+        ("a lock held for minutes", 41),
+        ("a timeout overstepped by half", 41),
     ];
     check(&target, "sieve-i", &anywhere);
     let in_context = [
-        ("a lock held in one context", 40),
-        ("a lock held for minutes", 40),
-        ("a timeout overstepped by half", 40),
+        ("a lock held in one context", 42),
+        ("a lock held for minutes", 42),
+        ("a timeout overstepped by half", 42),
+        ("a lock and a timeout overstepped", 42),
     ];
     check(&target, "sieve", &in_context);
-    check(&target, "sieve-s", &in_context.map(|(bug, _)| (bug, 60)));
+    check(
+        &target,
+        "sieve-s",
+        &in_context.map(|(bug, _)| (bug, 62 + 3)),
+    );
     let blind = run(&target, "sieve-i", 1, 1, 1_000);
     assert_eq!(blind.first("a lock held in one context"), None);
+    assert_eq!(blind.first("a lock and a timeout overstepped"), None);
 }
 
 #[test]
@@ -244,14 +250,15 @@ fn a_sweep_finds_what_other_delays_show() {
     let campaign = run(&target, "sieve", 1, 1, 1_000);
     assert!(other.iter().all(|bug| campaign.first(bug).is_none()));
     target.sweep = true;
-    check(&target, "sieve", &[(other[0], 83), (other[1], 126)]);
+    // In the second and in the third pass; both kinds of delays take turns.
+    check(&target, "sieve", &[(other[0], 83), (other[1], 132)]);
 }
 
 #[test]
 fn whoever_is_waited_for_is_slow_for_as_long_as_the_user_says() {
     let mut target = Simulated::rich();
     target.delay_ms = Some(15_000);
-    check(&target, "sieve", &[("a short wait is overtaken", 40)]);
+    check(&target, "sieve", &[("a short wait is overtaken", 42)]);
     let campaign = run(&target, "sieve", 1, 1, 1_000);
     assert_eq!(campaign.first("a lock held for minutes"), None);
     assert!(campaign.first("a timeout overstepped by half").is_some());
@@ -264,25 +271,31 @@ fn a_sweep_takes_sites_before_their_stacks() {
     let mut target = Simulated::rich();
     target.sweep = true;
     let campaign = run(&target, "sieve", 1, 1, 1_000);
-    let contexts = campaign.contexts();
-    let distinct: BTreeSet<_> = contexts.iter().collect();
-    assert_eq!((distinct.len(), contexts.len()), (40, 3 * 40));
-    let sites: BTreeSet<&str> = contexts.iter().map(|(site, _)| *site).collect();
-    for round in contexts.chunks(sites.len()).take(3) {
-        let seen: BTreeSet<&str> = round.iter().map(|(site, _)| *site).collect();
-        assert_eq!(seen, sites);
+    // Of the sites that others wait for, and of those that a timeout protects: how many, in how
+    // many contexts. One is both.
+    for (waited_for, sites, contexts) in [(true, 11, 21), (false, 21, 21)] {
+        let is_kind = |plan: &Plan| match plan.steps[0].fault {
+            Fault::SiteDelay { sync_ms, .. } => sync_ms.is_some() == waited_for,
+            _ => false,
+        };
+        let of_kind = campaign.trials.iter().filter(|(plan, _)| is_kind(plan));
+        let fired = of_kind.clone().flat_map(|(_, outcome)| &outcome.fired);
+        let taken: Vec<_> = fired.map(|f| (f.site.as_str(), &f.stack)).collect();
+        let distinct: BTreeSet<_> = taken.iter().collect();
+        assert_eq!((distinct.len(), taken.len()), (contexts, 3 * contexts));
+        for round in taken.chunks(sites).take(3) {
+            let seen: BTreeSet<&str> = round.iter().map(|(site, _)| *site).collect();
+            assert_eq!(seen.len(), sites);
+        }
+        // Three trials in vain end each of the passes.
+        assert_eq!(of_kind.clone().count(), 3 * contexts + 9 * 3);
+        let mut by_length: BTreeMap<String, usize> = BTreeMap::new();
+        for (plan, _) in of_kind {
+            *by_length.entry(fault(plan)).or_default() += 1;
+        }
+        let counts: Vec<usize> = by_length.into_values().collect();
+        assert_eq!(counts, [contexts + 9; 3]);
     }
-    // Three trials in vain end each of the passes.
-    assert_eq!(campaign.trials.len(), 3 * 40 + 9 * 3);
-    let faults: BTreeSet<String> = campaign.plans().iter().map(fault).collect();
-    let of = |name: &String| {
-        campaign
-            .plans()
-            .iter()
-            .filter(|p| fault(p) == *name)
-            .count()
-    };
-    assert!(faults.len() == 3 && faults.iter().all(|name| of(name) == 40 + 9));
 }
 
 fn fault(plan: &Plan) -> String {
@@ -304,14 +317,16 @@ fn policies_that_look_for_what_is_new_end_three_trials_after_the_last() {
     let target = Simulated::rich();
     for (name, count) in [
         ("new-state", 30),
-        ("fate", 123),
+        ("fate", 124),
         ("crashtuner", 5),
-        ("sieve", 40),
-        ("sieve-s", 60),
-        ("sieve-i", 40),
+        ("sieve", 42),
+        ("sieve-s", 62),
+        ("sieve-i", 41),
     ] {
         let campaign = run(&target, name, 1, 1, 1_000);
-        assert_eq!(campaign.trials.len(), count + 3, "{name}");
+        // Each of the two kinds of delays ends for itself.
+        let kinds = 1 + usize::from(["sieve", "sieve-s"].contains(&name));
+        assert_eq!(campaign.trials.len(), count + 3 * kinds, "{name}");
         assert_eq!(campaign.contexts().len(), count, "{name}");
         // With many jobs, those come back in vain that were out when the last new one was taken,
         // and those that were out when that was known. States come in another order each time, so
@@ -319,7 +334,7 @@ fn policies_that_look_for_what_is_new_end_three_trials_after_the_last() {
         let campaign = run(&target, name, 1, 16, 1_000);
         let most = match name {
             "new-state" => 2 * count + 3 * 16 + 3,
-            _ => count + 2 * 16 + 3,
+            _ => count + kinds * (2 * 16 + 3),
         };
         let trials = campaign.trials.len();
         assert!((count..=most).contains(&trials), "{name}: {trials} trials");
@@ -360,11 +375,15 @@ fn contexts_are_what_the_user_tells_apart() {
 #[test]
 fn plans_that_run_side_by_side_take_different_hits() {
     let target = Simulated::rich();
-    for (name, count) in [("fate", 123), ("sieve", 40), ("sieve-s", 60)] {
+    for (name, count) in [("fate", 124), ("sieve", 42), ("sieve-s", 62)] {
         let campaign = run(&target, name, 1, 16, 1_000);
-        let contexts = campaign.contexts();
-        let distinct: BTreeSet<_> = contexts.iter().collect();
-        assert_eq!((contexts.len(), distinct.len()), (count, count), "{name}");
+        let plans = campaign.plans();
+        let fired = campaign.trials.iter().map(|(_, o)| &o.fired).zip(&plans);
+        let taken: Vec<_> = fired
+            .flat_map(|(all, plan)| all.iter().map(|f| (&f.site, &f.stack, fault(plan))))
+            .collect();
+        let distinct: BTreeSet<_> = taken.iter().collect();
+        assert_eq!((taken.len(), distinct.len()), (count, count), "{name}");
     }
 }
 

@@ -142,6 +142,10 @@ impl Simulated {
             target.catalog.sites[*site as usize].guards = guard(GuardedBy::Timeout(0));
             target.group(vec![*site]);
         }
+        let both = target.guarded("x.Wait20.run()>x.In.read#0", 1);
+        let guards = &mut target.catalog.sites[both as usize].guards;
+        guards.extend(guard(GuardedBy::Timeout(0)));
+        target.group(vec![both]);
         let recover = target.site("x.Recover.run()>x.Out.write#0", &io, true);
         let [.., last_wait, late0, late1] = timed[..] else {
             unreachable!("there are 22")
@@ -451,6 +455,10 @@ fn planted_deeper() -> Vec<Planted> {
         Planted {
             delay_ms: Some((5_900, 6_100)),
             ..bug("a timeout overstepped by half", "x.Wait8.run", "delay")
+        },
+        Planted {
+            delay_ms: Some((5_900, 6_100)),
+            ..bug("a lock and a timeout overstepped", "x.Wait20.run", "delay")
         },
         Planted {
             delay_ms: Some((1, 20_000)),

@@ -169,27 +169,41 @@ proptest! {
         let target = paper_target(6);
         let mut policy = target.policy("sieve", seed);
         let mut algorithm = Algorithm1::default();
-        let mut dry = 0;
+        let mut dry = [0, 0];
+        let mut last = None;
         for (n, stream) in streams.iter().enumerate() {
             let Some(plan) = policy.next() else {
-                prop_assert_eq!(dry, 3);
+                prop_assert_eq!(dry, [3, 3]);
                 return Ok(());
             };
-            prop_assert!(dry < 3);
+            let Fault::SiteDelay { sync_ms, timeout_percent } = &plan.steps[0].fault else {
+                panic!("{plan}")
+            };
+            // The types take turns, until one of them is through.
+            let fault_type = if sync_ms.is_some() { Type::Sync } else { Type::Timeout };
+            prop_assert_ne!(sync_ms.is_some(), timeout_percent.is_some());
+            let other = Type::ALL[1 - fault_type as usize];
+            prop_assert!(last != Some(fault_type) || dry[other as usize] == 3);
+            last = Some(fault_type);
+            let dry = &mut dry[fault_type as usize];
+            prop_assert!(*dry < 3);
             algorithm.is_injected = false;
             let mut agent = Agent::new(&target, &plan);
             let mut granted = None;
             for (site, stack) in stream {
                 let request = Request::new(*site, &context(&stack.to_string()), None);
                 let fires = agent.hit(&request, &[]);
-                let delay = algorithm.schedule_fault_injection(*site, *stack);
+                let here = types(*site).contains(&fault_type);
+                let fault = (*site, fault_type);
+                let delay = here.then(|| algorithm.schedule_fault_injection(fault, *stack));
+                let delay = delay.flatten();
                 prop_assert_eq!(fires, delay.is_some());
                 if let Some(ms) = delay {
                     prop_assert_eq!(&agent.shots[0].fault, &Fault::Delay { ms });
                     granted = Some(request);
                 }
             }
-            dry = if granted.is_some() { 0 } else { dry + 1 };
+            *dry = if granted.is_some() { 0 } else { *dry + 1 };
             let mut outcome = target.outcome(n as u64, &Plan::clean());
             outcome.fired = agent.shots.iter().map(|shot| target.fired(shot)).collect();
             policy.learn(&plan, &outcome);
@@ -197,29 +211,41 @@ proptest! {
     }
 }
 
+/// A type of faults in Algorithm 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Type {
+    Sync,
+    Timeout,
+}
+
+impl Type {
+    const ALL: [Type; 2] = [Type::Sync, Type::Timeout];
+}
+
+/// A point of one type.
+type SieveFault = (u32, Type);
+
 /// Sieve, Algorithm 1.
 #[derive(Default)]
 struct Algorithm1 {
     is_injected: bool,
     /// Contexts and faults.
-    history_info: Vec<(u32, u32)>,
+    history_info: Vec<(u32, SieveFault)>,
 }
 
 impl Algorithm1 {
-    fn schedule_fault_injection(&mut self, fault: u32, context: u32) -> Option<u64> {
+    fn schedule_fault_injection(&mut self, fault: SieveFault, context: u32) -> Option<u64> {
         if !self.check_request(fault, context) {
             return None;
         }
         self.is_injected = true;
-        let is_sync = fault.is_multiple_of(2);
-        Some(if is_sync {
-            5 * 60 * 1000
-        } else {
-            3 * 4_000 / 2
+        Some(match fault.1 {
+            Type::Sync => 5 * 60 * 1000,
+            Type::Timeout => 3 * 4_000 / 2,
         })
     }
 
-    fn check_request(&mut self, cur_fault: u32, cur_context: u32) -> bool {
+    fn check_request(&mut self, cur_fault: SieveFault, cur_context: u32) -> bool {
         if self.is_injected {
             return false;
         }
@@ -233,16 +259,28 @@ impl Algorithm1 {
     }
 }
 
-/// So many guarded sites, the odd ones by a timeout of four seconds; two states.
+/// Of each three sites, the first is one that others wait for, a timeout protects the second, and
+/// both are true of the third.
+fn types(site: u32) -> &'static [Type] {
+    match site % 3 {
+        0 => &Type::ALL[..1],
+        1 => &Type::ALL[1..],
+        _ => &Type::ALL,
+    }
+}
+
+/// So many guarded sites, timeouts are of four seconds; two states.
 fn paper_target(sites: u32) -> Simulated {
     let mut target = Simulated::bare();
     target.catalog.states = (0..2).map(state).collect();
     target.catalog.timeouts = vec![four_seconds()];
     for i in 0..sites {
         let site = target.guarded(&format!("x.S{i}.run()>x.Out.write#0"), 0);
-        if i % 2 == 1 {
-            target.catalog.sites[site as usize].guards = guard(GuardedBy::Timeout(0));
-        }
+        let guard = |of: &Type| match of {
+            Type::Sync => guard(GuardedBy::Region(0)),
+            Type::Timeout => guard(GuardedBy::Timeout(0)),
+        };
+        target.catalog.sites[site as usize].guards = types(i).iter().flat_map(guard).collect();
         target.group(vec![site]);
     }
     target.scripts = super::Scripts::new(&target.baseline, |_, _| (None, None), Vec::new());

@@ -279,12 +279,13 @@ impl<'a> Agent<'a> {
         if self.sites[step].is_some_and(|site| site != request.site) {
             return false;
         }
-        if !self.matches(&planned.when, step, request) {
-            return false;
-        }
+        // What has no fault here uses up nothing that is new.
         let Some(fault) = self.fault(&planned.fault, request) else {
             return false;
         };
+        if !self.matches(&planned.when, step, request) {
+            return false;
+        }
         self.shoot(fault, Some(request), before);
         true
     }
