@@ -15,8 +15,8 @@ use temblor_model::catalog::{Diagnostic, SiteCatalog};
 use crate::Effort;
 use crate::ir::Class;
 
-/// Changes with every change of what is stored or of how it is found.
-const VERSION: &str = concat!("analysis ", env!("CARGO_PKG_VERSION"), " 6");
+/// Changes with every change of what is stored or of how it is found: see `build.rs`.
+const VERSION: &str = concat!("analysis ", env!("TEMBLOR_ANALYSIS_SOURCES"));
 /// The oldest files go when the folder grows beyond this.
 const MAX_BYTES: u64 = 4 << 30;
 

@@ -166,7 +166,7 @@ fn trio_has_the_sites_of_its_planted_bugs() {
                 "trio.SessionFile.touch(String,long)>java.nio.channels.FileChannel.force#0",
                 IO,
                 "disk write",
-                "-",
+                "Elapsed",
                 "renewLater",
             ),
             (

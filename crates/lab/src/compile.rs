@@ -455,11 +455,8 @@ impl Compiler<'_> {
         for site in &catalog.sites {
             let first = self.spec.faults.len() as u32;
             let own = match fault {
-                Fault::SiteDelay {
-                    sync_ms,
-                    timeout_percent,
-                } => {
-                    let ms = delays::of_site(catalog, baseline, site, *sync_ms, *timeout_percent);
+                Fault::SiteDelay { .. } => {
+                    let ms = delays::of_site(fault, site, baseline);
                     ms.map(|ms| Fault::Delay { ms }).into_iter().collect()
                 }
                 _ => faults_of(site, any),

@@ -1,5 +1,5 @@
 //! Barriers: what comes before a notify, a count-down, a signal that another thread waits for. A
-//! wait with a bound makes a timeout of it.
+//! wait with a bound makes a timeout of it, unless it is waited again and again.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,10 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use temblor_model::catalog::{RegionKind, TimeoutKind};
 
-use crate::ir::{Body, OpKind, Sym};
+use crate::ir::{Body, OpKind, Sym, Val, Value};
 use crate::program::MethodId;
 
+use super::clocks::Clocks;
 use super::draft::{self, Draft, What};
 use super::flow::Flow;
 use super::scene::{Act, Scene};
@@ -23,7 +24,7 @@ const MAX_SIGNAL_CALLERS: usize = 20;
 /// More places that wait are not listed.
 pub const MAX_WAITERS: usize = 8;
 
-pub fn find(scene: &Scene<'_>) -> Vec<Draft> {
+pub fn find(scene: &Scene<'_>, clocks: &Clocks) -> Vec<Draft> {
     let waits = |verb| matches!(verb, Verb::Wait | Verb::Meet | Verb::Get);
     let waiters = Waiters::new(scene, scene.acts_of(waits).collect());
     let releases: Vec<&Act> = scene
@@ -31,7 +32,7 @@ pub fn find(scene: &Scene<'_>) -> Vec<Draft> {
         .collect();
     let found: Vec<Found> = releases
         .par_iter()
-        .map(|release| of_release(scene, &waiters, release))
+        .map(|release| of_release(scene, clocks, &waiters, release))
         .collect();
     let mut out = Vec::new();
     let mut soft: BTreeMap<usize, Scope> = BTreeMap::new();
@@ -113,11 +114,15 @@ fn related(scene: &Scene<'_>, class: Sym) -> Vec<Sym> {
     all.into_iter().map(|id| program.class(id).name).collect()
 }
 
-/// Does it wait without a bound? The longest there is, is none, nor is 0 to some.
-pub fn is_hard(scene: &Scene<'_>, act: &Act) -> bool {
+/// Does it wait without a bound? The longest there is, is none, nor is 0 to some, nor is any where
+/// it waits again.
+pub fn is_hard(scene: &Scene<'_>, clocks: &Clocks, act: &Act) -> bool {
     let Some(bound) = act.meaning.bound else {
         return true;
     };
+    if waits_again(scene, clocks, act) {
+        return true;
+    }
     let value = scene.call(act).and_then(|(body, call)| {
         let value = draft::bound_of(body, call, bound)?;
         draft::constant(body, value)
@@ -129,7 +134,55 @@ pub fn is_hard(scene: &Scene<'_>, act: &Act) -> bool {
     }
 }
 
-fn of_release(scene: &Scene<'_>, waiters: &Waiters<'_>, release: &Act) -> Found {
+/// `while (!ready) { wait(1000); }`: who waits is not told that the time is over, and only what it
+/// waits for ends it. A loop that looks at the clock, counts, or does something else in each round
+/// is another thing.
+fn waits_again(scene: &Scene<'_>, clocks: &Clocks, act: &Act) -> bool {
+    let Some((body, waits)) = scene.call(act) else {
+        return false;
+    };
+    if !waits.result.is_none() {
+        return false;
+    }
+    let Some(blocks) = Flow::new(body).innermost_loop(act.op) else {
+        return false;
+    };
+    let counts = |val: Val| depends_on_round(body, &blocks, val, 0);
+    let ops = blocks.iter().flat_map(|block| {
+        let block = &body.blocks[*block as usize];
+        body.ops_of(block)
+    });
+    ops.into_iter().all(|op| match op.kind {
+        OpKind::Call(call) if call == act.call => true,
+        OpKind::Call(call) => {
+            let asks = !body.calls[call as usize].result.is_none();
+            asks && !scene.does_io(act.method, call) && !clocks.reads(act.method, call)
+        }
+        OpKind::Branch { a, b, .. } => !counts(a) && !counts(b),
+        OpKind::Switch(val) | OpKind::Compare(val) => !counts(val),
+        OpKind::Put { .. } | OpKind::ArrayStore { .. } | OpKind::Throw(_) => false,
+        _ => true,
+    })
+}
+
+/// How deep a condition is followed to what changes from round to round.
+const MAX_CONDITION: u32 = 6;
+
+/// Is it made of something that the rounds of a loop change?
+fn depends_on_round(body: &Body, blocks: &[u32], val: Val, depth: u32) -> bool {
+    let deeper = |val| depends_on_round(body, blocks, val, depth + 1);
+    if val.is_none() || depth > MAX_CONDITION {
+        return false;
+    }
+    match body.value(val) {
+        Value::Phi(_) => body.phi_block(val).is_some_and(|b| blocks.contains(&b)),
+        Value::Binary { a, b, .. } => deeper(a) || deeper(b),
+        Value::Unary { a, .. } | Value::Cast { a, .. } => deeper(a),
+        _ => false,
+    }
+}
+
+fn of_release(scene: &Scene<'_>, clocks: &Clocks, waiters: &Waiters<'_>, release: &Act) -> Found {
     let matched = waiters.of(scene, release);
     if matched.is_empty() {
         return (None, Vec::new());
@@ -140,7 +193,7 @@ fn of_release(scene: &Scene<'_>, waiters: &Waiters<'_>, release: &Act) -> Found 
     }
     let (hard, soft): (Vec<usize>, Vec<usize>) = matched
         .into_iter()
-        .partition(|at| is_hard(scene, waiters.acts[*at]));
+        .partition(|at| is_hard(scene, clocks, waiters.acts[*at]));
     let soft = soft.into_iter().map(|at| (at, scope.clone())).collect();
     if hard.is_empty() {
         return (None, soft);

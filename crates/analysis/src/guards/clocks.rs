@@ -1,5 +1,7 @@
 //! Values that are points in time: readings of the clock, the target's own methods that give
-//! them, and the fields that keep them (the get-time set of Sieve §4.3).
+//! them, and the fields that keep them (the get-time set of Sieve §4.3). A field also keeps what is
+//! put into the map, the queue or the atomic number that it holds: when each session was last heard
+//! of, when each request was sent.
 
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -7,13 +9,28 @@ use temblor_classfile::opcode;
 use temblor_model::catalog::{Diagnostic, TimeUnit};
 use temblor_model::settings::AnalysisSettings;
 
-use crate::ir::{Body, OpKind, Sym, Val, Value};
+use crate::ir::{Body, Call, OpKind, Sym, Val, Value};
 use crate::program::MethodId;
 use crate::rules::Rules;
 
 use super::draft;
-use super::scene::Scene;
+use super::scene::{Scene, Written};
 use super::verbs::Verb;
+
+/// Calls that put something into what they are made on.
+const STORES: [&str; 11] = [
+    "add",
+    "addLast",
+    "compareAndSet",
+    "getAndSet",
+    "lazySet",
+    "offer",
+    "put",
+    "putIfAbsent",
+    "replace",
+    "set",
+    "setValue",
+];
 
 /// How deep a value is followed.
 const MAX_DEPTH: u32 = 8;
@@ -82,6 +99,8 @@ pub struct Clocks {
     methods: FxHashMap<MethodId, Scale>,
     params: FxHashMap<(MethodId, u16), Scale>,
     fields: FxHashMap<(Sym, Sym), Scale>,
+    /// Where points in time are put into what a field holds.
+    stores: FxHashMap<(Sym, Sym), Vec<Written>>,
 }
 
 impl Clocks {
@@ -98,6 +117,7 @@ impl Clocks {
             methods: FxHashMap::default(),
             params: FxHashMap::default(),
             fields: FxHashMap::default(),
+            stores: FxHashMap::default(),
         };
         for act in scene.acts() {
             if let Verb::Clock(unit) = act.meaning.verb {
@@ -136,6 +156,13 @@ impl Clocks {
                 for (field, scale) in found.kept {
                     self.fields.entry(field).or_insert(scale);
                 }
+                for (field, written) in found.stored {
+                    let stores = self.stores.entry(field).or_default();
+                    let known = |w: &Written| (w.method, w.op) == (written.method, written.op);
+                    if !stores.iter().any(known) {
+                        stores.push(written);
+                    }
+                }
                 for (callee, n, scale) in found.given {
                     if self.params.insert((callee, n), scale).is_none() {
                         work.insert(callee);
@@ -161,7 +188,7 @@ impl Clocks {
             return found;
         };
         let mut returns = Vec::new();
-        for op in &body.ops {
+        for (at, op) in body.ops.iter().enumerate() {
             match op.kind {
                 OpKind::Return(val) => returns.push(self.time(scene, id, body, val)),
                 OpKind::Put {
@@ -172,7 +199,10 @@ impl Clocks {
                         found.kept.push(((owner, name), time.scale));
                     }
                 }
-                OpKind::Call(call) => self.given(scene, (id, body), call, &mut found),
+                OpKind::Call(call) => {
+                    self.given(scene, (id, body), call, &mut found);
+                    self.stored(scene, (id, body), (at as u32, call), &mut found);
+                }
                 _ => {}
             }
         }
@@ -214,6 +244,44 @@ impl Clocks {
                     .extend(callees().map(|callee| (callee, n as u16, time.scale)));
             }
         }
+    }
+
+    /// A point in time that a call puts into what a field holds.
+    fn stored(
+        &self,
+        scene: &Scene<'_>,
+        (id, body): (MethodId, &Body),
+        (op, call): (u32, u32),
+        found: &mut Found,
+    ) {
+        let called = &body.calls[call as usize];
+        if !STORES.contains(&scene.program.str(called.name)) || !is_container(scene, called) {
+            return;
+        }
+        let Some(field) = body.receiver(called).and_then(|r| held(scene, body, r, 0)) else {
+            return;
+        };
+        for value in &body.args(called)[1..] {
+            if let Some(time) = self.time(scene, id, body, *value) {
+                found.kept.push((field, time.scale));
+                let written = Written {
+                    method: id,
+                    op,
+                    value: *value,
+                };
+                found.stored.push((field, written));
+            }
+        }
+    }
+
+    /// Where points in time are put into what a field holds.
+    pub fn stores(&self, owner: Sym, name: Sym) -> &[Written] {
+        self.stores.get(&(owner, name)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Does a call read the clock?
+    pub fn reads(&self, method: MethodId, call: u32) -> bool {
+        self.calls.contains_key(&(method, call))
     }
 
     /// Methods in which points in time are read or come in.
@@ -260,6 +328,10 @@ impl Clocks {
                     for arg in body.args(&body.calls[call as usize]) {
                         self.collect(scene, (id, body), *arg, depth + 1, seen, out);
                     }
+                } else if let Some((owner, name)) = held(scene, body, val, 0)
+                    && let Some(scale) = self.fields.get(&(owner, name))
+                {
+                    out.add(Reading::Field(owner, name), *scale);
                 }
             }
             Value::Param(n) => {
@@ -321,8 +393,29 @@ impl Collected {
 struct Found {
     returned: Option<Scale>,
     kept: Vec<((Sym, Sym), Scale)>,
+    stored: Vec<((Sym, Sym), Written)>,
     /// Parameters of other methods.
     given: Vec<(MethodId, u16, Scale)>,
+}
+
+/// The field that holds a map, a queue or an atomic number, of which a value is an element, a view
+/// or an iterator: `heard` of `heard.entrySet().iterator().next().getValue()`.
+fn held(scene: &Scene<'_>, body: &Body, val: Val, depth: u32) -> Option<(Sym, Sym)> {
+    match body.value(body.uncast(val)) {
+        Value::Field { class, name, .. } | Value::Static { class, name } => {
+            Some((scene.program.field_owner(class, name), name))
+        }
+        Value::Call(call) if depth < MAX_DEPTH => {
+            let call = &body.calls[call as usize];
+            let receiver = body.receiver(call).filter(|_| is_container(scene, call))?;
+            held(scene, body, receiver, depth + 1)
+        }
+        _ => None,
+    }
+}
+
+fn is_container(scene: &Scene<'_>, call: &Call) -> bool {
+    scene.program.str(call.class).starts_with("java/util/")
 }
 
 /// Calls that give back one of their arguments: `Math.max`, boxing.

@@ -13,7 +13,7 @@ use crate::program::MethodId;
 use super::clocks::{self, Clocks, Reading, Scale, Time};
 use super::draft::{self, Draft, What};
 use super::flow::{Flow, Ops};
-use super::scene::Scene;
+use super::scene::{Scene, Written};
 
 /// How deep a value is followed to a difference of times.
 const MAX_DEPTH: u32 = 6;
@@ -257,8 +257,7 @@ impl<'s> Finder<'_, 's> {
                     .iter()
                     .for_each(|end| add(id, body, &flow.before(*end, &begins, false))),
                 Reading::Field(owner, name) => {
-                    let puts = self.scene.puts(*owner, *name);
-                    let here = puts.iter().filter(|put| put.method == id);
+                    let here = self.writes(*owner, *name).filter(|put| put.method == id);
                     let mut here: Vec<u32> = here.map(|put| put.op).collect();
                     here.extend(&begins);
                     for end in &ends {
@@ -271,7 +270,14 @@ impl<'s> Finder<'_, 's> {
         draft
     }
 
-    /// What follows where others set the start.
+    /// Where a start that is kept is set.
+    fn writes(&self, owner: Sym, name: Sym) -> impl Iterator<Item = &Written> {
+        let stores = self.clocks.stores(owner, name).iter();
+        self.scene.puts(owner, name).iter().chain(stores)
+    }
+
+    /// What follows where others set the start, and what comes before it: until it is set again,
+    /// the time runs.
     fn setters(
         &self,
         id: MethodId,
@@ -280,10 +286,10 @@ impl<'s> Finder<'_, 's> {
         add: &mut impl FnMut(MethodId, &Body, &Ops),
     ) {
         let program = self.scene.program;
-        let puts = self.scene.puts(owner, name).iter();
         // A constructor sets what is to be overwritten.
         let is_plain = |m: MethodId| !program.str(program.method(m).name).starts_with('<');
-        let others: Vec<_> = puts
+        let others: Vec<&Written> = self
+            .writes(owner, name)
             .filter(|p| p.method != id && is_plain(p.method))
             .collect();
         if others.len() > MAX_SETTERS {
@@ -296,7 +302,9 @@ impl<'s> Finder<'_, 's> {
             if self.time(put.method, body, put.value).is_some()
                 || self.kept.contains_key(&(owner, name))
             {
-                add(put.method, body, &Flow::new(body).after(put.op, &[]));
+                let flow = Flow::new(body);
+                add(put.method, body, &flow.after(put.op, &[]));
+                add(put.method, body, &flow.before(put.op, &[], true));
             }
         }
     }

@@ -181,6 +181,27 @@ impl<'b> Flow<'b> {
         out
     }
 
+    /// The blocks of the innermost loop that an operation is in, without what exceptions lead to.
+    pub fn innermost_loop(&self, at: u32) -> Option<Vec<u32>> {
+        let home = self.block_of(at);
+        let tree = Tree::of(&self.all, 0);
+        let heads = (0..self.body.blocks.len() as u32).filter(|head| tree.dominates(*head, home));
+        let loops = heads.map(|head| {
+            let onwards = spread(&[head], |block| &self.body.blocks[block as usize].next);
+            let before = self.normal_before[head as usize].iter();
+            let is_tail = |tail: &&u32| tree.dominates(head, **tail) && onwards.contains(tail);
+            let tails: Vec<u32> = before.filter(is_tail).copied().collect();
+            let mut inside = spread(&tails, |block| match block == head {
+                true => &[],
+                false => &self.normal_before[block as usize],
+            });
+            inside.retain(|block| onwards.contains(block));
+            inside
+        });
+        let around = loops.filter(|inside| inside.contains(&home));
+        around.min_by_key(Vec::len)
+    }
+
     /// Operations of the loops that an operation is in.
     pub fn round(&self, at: u32) -> Ops {
         let mut out = self.before(at, &[], false);
@@ -191,6 +212,19 @@ impl<'b> Flow<'b> {
         }
         out
     }
+}
+
+/// What can be reached, the beginning included.
+fn spread<'n>(from: &[u32], next: impl Fn(u32) -> &'n [u32]) -> Vec<u32> {
+    let mut reached: Vec<u32> = Vec::new();
+    let mut pending = from.to_vec();
+    while let Some(block) = pending.pop() {
+        if !reached.contains(&block) {
+            reached.push(block);
+            pending.extend(next(block));
+        }
+    }
+    reached
 }
 
 #[cfg(test)]
@@ -254,6 +288,30 @@ pub(super) mod tests {
         assert_eq!(numbers(flow.before(2, &[], true)), [0, 1]);
         assert_eq!(numbers(flow.before(4, &[], true)), [0, 1, 2, 3]);
         assert_eq!(numbers(flow.after(2, &[])), [4]);
+    }
+
+    #[test]
+    fn the_innermost_loop_is_the_smallest_around_an_operation() {
+        // 0 enters the outer loop of 1 to 3; 2 is the inner one; exceptions lead to 4, and back.
+        let body = body(&[
+            (1, &[1], &[]),
+            (1, &[2, 5], &[4]),
+            (1, &[2, 3], &[4]),
+            (1, &[1], &[]),
+            (1, &[1], &[]),
+            (1, &[], &[]),
+        ]);
+        let flow = Flow::new(&body);
+        let of = |op| {
+            let mut blocks = flow.innermost_loop(op)?;
+            blocks.sort_unstable();
+            Some(blocks)
+        };
+        assert_eq!(of(0), None);
+        assert_eq!(of(2), Some(vec![2]));
+        assert_eq!(of(3), Some(vec![1, 2, 3]));
+        assert_eq!(of(4), None, "only an exception leads there");
+        assert_eq!(of(5), None);
     }
 
     #[test]

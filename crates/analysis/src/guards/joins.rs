@@ -10,6 +10,7 @@ use temblor_model::catalog::{RegionKind, TimeoutKind};
 use crate::program::MethodId;
 
 use super::barriers::{self, MAX_WAITERS};
+use super::clocks::Clocks;
 use super::draft::{Draft, What};
 use super::runs;
 use super::scene::{Act, Scene};
@@ -19,7 +20,7 @@ use super::verbs::Verb;
 /// Methods between `main` and its wait for the end.
 const MAX_FROM_MAIN: usize = 16;
 
-pub fn find(scene: &Scene<'_>) -> Vec<Draft> {
+pub fn find(scene: &Scene<'_>, clocks: &Clocks) -> Vec<Draft> {
     let submitted = submitted(scene);
     let is = |verb| matches!(verb, Verb::Join | Verb::Get | Verb::AwaitTermination);
     let waits: Vec<&Act> = scene.acts_of(is).collect();
@@ -34,7 +35,7 @@ pub fn find(scene: &Scene<'_>) -> Vec<Draft> {
         if tasks.is_empty() || is_for_main(scene, wait.method) {
             continue;
         }
-        if barriers::is_hard(scene, wait) {
+        if barriers::is_hard(scene, clocks, wait) {
             let kind = match wait.meaning.verb {
                 Verb::Join => RegionKind::Join,
                 _ => RegionKind::Barrier,

@@ -66,8 +66,8 @@ pub fn find(
     let locks = Locks::new(&scene, settings, diagnostics);
     let clocks = Clocks::new(&scene, settings, diagnostics);
     let mut drafts = regions::find(&scene, &locks, &wrappers);
-    drafts.extend(barriers::find(&scene));
-    drafts.extend(joins::find(&scene));
+    drafts.extend(barriers::find(&scene, &clocks));
+    drafts.extend(joins::find(&scene, &clocks));
     drafts.extend(queues::find(&scene));
     drafts.extend(bounds::find(&scene));
     drafts.extend(elapsed::find(&scene, &clocks));

@@ -21,6 +21,7 @@ use temblor_model::visit::Visit;
 use super::draw::Draw;
 use super::space::is_wanted;
 use super::{Policy, Scope};
+use crate::delays;
 
 /// Points that are drawn.
 const DRAWN: usize = 6;
@@ -48,9 +49,14 @@ pub struct Chronos {
 
 impl Chronos {
     pub fn new(scope: &Scope<'_>) -> Chronos {
+        let fault = Fault::SiteDelay {
+            sync_ms: None,
+            timeout_percent: Some(TIMEOUT_PERCENT),
+        };
         let timed = scope.catalog.among(Among::Timed).into_iter();
         let names = timed
             .filter(|site| is_wanted(site, scope))
+            .filter(|site| delays::of_site(&fault, site, Some(scope.baseline)).is_some())
             .map(|site| (site.id, site.name.clone()))
             .collect();
         let mut usual = order(&names, &scope.baseline.visits);
@@ -61,10 +67,7 @@ impl Chronos {
             usual,
             deeper: VecDeque::new(),
             unlearned: VecDeque::new(),
-            fault: Fault::SiteDelay {
-                sync_ms: None,
-                timeout_percent: Some(TIMEOUT_PERCENT),
-            },
+            fault,
             draw: Draw::new(scope.seed),
         }
     }

@@ -39,6 +39,7 @@ use super::draw::Draw;
 use super::scan::{Pass, Scan, Seen, Struck};
 use super::space::{is_wanted, requesting};
 use super::{Policy, Scope};
+use crate::delays;
 
 /// How long before the hit an access may be, real milliseconds.
 const WITHIN_MS: u64 = 5;
@@ -96,13 +97,11 @@ impl Novel {
             timeout_percent: Some(timeout_percent),
         };
         let among = Among::Guarded;
-        let scan = delays(scope, among, Contexts::Site, |_| true, one);
+        let scan = scan(scope, among, Contexts::Site, one);
         Novel::new(scope, Kind::Context { among }, Vec::from_iter(scan))
     }
 
     fn of_both_delays(scope: &Scope<'_>, among: Among) -> Novel {
-        let is_timed = |site: &Site| site.guards.iter().any(|g| g.is_timeout());
-        let is_sync = |site: &Site| site.guards.iter().any(|g| !g.is_timeout());
         let waited_for = |(sync_ms, _)| Fault::SiteDelay {
             sync_ms: Some(sync_ms),
             timeout_percent: None,
@@ -113,8 +112,8 @@ impl Novel {
         };
         let by = scope.contexts;
         let scans = [
-            delays(scope, among, by, is_sync, waited_for),
-            delays(scope, among, by, is_timed, timed),
+            scan(scope, among, by, waited_for),
+            scan(scope, among, by, timed),
         ];
         let scans = scans.into_iter().flatten();
         Novel::new(scope, Kind::Context { among }, scans.collect())
@@ -185,21 +184,21 @@ impl Novel {
     }
 }
 
-/// A scan with delays over the sites that fit; none where there are none.
-fn delays(
+/// A scan with delays; none where no site has any.
+fn scan(
     scope: &Scope<'_>,
     among: Among,
     finest: Contexts,
-    fits: impl Fn(&Site) -> bool,
     fault: impl Fn((u64, u32)) -> Fault,
 ) -> Option<Scan> {
-    let sites = scope.catalog.among(among);
-    let possible = |site: &&Site| is_wanted(site, scope) && fits(site);
-    if !sites.iter().any(possible) {
-        return None;
-    }
     let mut lengths = DELAYS;
     lengths[0].0 = scope.delay_ms.unwrap_or(FOR_EVER_MS);
+    let first = fault(lengths[0]);
+    let has_fault = |site: &Site| delays::of_site(&first, site, Some(scope.baseline)).is_some();
+    let mut sites = scope.catalog.among(among).into_iter();
+    if !sites.any(|site| is_wanted(site, scope) && has_fault(site)) {
+        return None;
+    }
     let lengths = if scope.sweep {
         &lengths[..]
     } else {

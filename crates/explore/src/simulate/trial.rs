@@ -382,11 +382,8 @@ impl<'a> Agent<'a> {
                 let drawn = fnv64(&key.concat()) >> 32;
                 Some(own.swap_remove(drawn as usize % own.len()))
             }
-            Fault::SiteDelay {
-                sync_ms,
-                timeout_percent,
-            } => {
-                let ms = delays::of_site(catalog, None, site, *sync_ms, *timeout_percent)?;
+            Fault::SiteDelay { .. } => {
+                let ms = delays::of_site(fault, site, Some(&self.target.baseline))?;
                 Some(Fault::Delay { ms })
             }
             fault => Some(fault.clone()),
