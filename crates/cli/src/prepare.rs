@@ -141,6 +141,7 @@ impl Prepared {
         let pattern = |bug: &temblor_cluster::target::KnownBug| KnownPattern {
             id: bug.id.clone(),
             checkers: bug.matches.checkers.clone(),
+            fault: bug.matches.fault.clone(),
             site: bug.matches.site.clone(),
             symptom: bug.matches.symptom.clone(),
         };

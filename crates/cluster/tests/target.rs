@@ -59,6 +59,7 @@ about = "why"
 symptom = "writes stop"
 [match]
 checker = ["hang", "client"]
+fault = "^delay "
 site = "Snapshot"
 [plan]
 seed = 1
@@ -344,6 +345,7 @@ fn a_good_target_becomes_facts_and_processes() {
         (bug.id.as_str(), bug.matches.checkers.len()),
         ("slow-snapshot", 2)
     );
+    assert!(bug.matches.fault.as_ref().unwrap().is_match("delay 60 s"));
     assert_eq!(bug.plan.steps.len(), 1);
 
     let place = TrialPlace {
@@ -452,7 +454,12 @@ fn a_broken_known_bug_is_named_with_its_place() {
         (
             "site = \"Snapshot\"",
             "site = \"(\"",
-            "slow.toml:8:8: `match.site`: not a regular",
+            "slow.toml:9:8: `match.site`: not a regular",
+        ),
+        (
+            "fault = \"^delay \"",
+            "fault = \"[\"",
+            "slow.toml:8:9: `match.fault`: not a regular",
         ),
         (
             "title =",

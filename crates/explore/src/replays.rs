@@ -158,6 +158,7 @@ mod tests {
         KnownPattern {
             id: id.into(),
             checkers: vec!["client".into()],
+            fault: None,
             site: None,
             symptom: Regex::new(symptom).ok(),
         }

@@ -185,7 +185,9 @@ pub struct KnownPattern {
     pub id: String,
     /// Checkers whose symptoms count; empty takes all.
     pub checkers: Vec<String>,
-    /// Matches the name of the site of one of its faults.
+    /// Matches one of its faults, as it is told.
+    pub fault: Option<Regex>,
+    /// Matches the name of that fault's site.
     pub site: Option<Regex>,
     /// Matches a summary or a line of detail.
     pub symptom: Option<Regex>,
@@ -202,16 +204,19 @@ pub struct BugFacts<'a> {
 /// would claim every bug.
 pub fn match_known<'k>(facts: BugFacts<'_>, known: &'k [KnownPattern]) -> Option<&'k str> {
     let fits = |pattern: &&KnownPattern| {
-        let site = pattern.site.as_ref();
-        let site_fits = site.is_none_or(|r| facts.fired.iter().any(|f| r.is_match(&f.site)));
+        let fits = |r: &Option<Regex>, text: &str| r.as_ref().is_none_or(|r| r.is_match(text));
+        let fired_fits = pattern.fault.is_none() && pattern.site.is_none()
+            || facts
+                .fired
+                .iter()
+                .any(|f| fits(&pattern.fault, &f.fault) && fits(&pattern.site, &f.site));
         let symptom_fits = facts.symptoms.iter().any(|symptom| {
             let counts = pattern.checkers.is_empty() || pattern.checkers.contains(&symptom.checker);
             let texts = || std::iter::once(&symptom.summary).chain(&symptom.detail);
-            let said = pattern.symptom.as_ref();
-            counts && said.is_none_or(|r| texts().any(|text| r.is_match(text)))
+            counts && texts().any(|text| fits(&pattern.symptom, text))
         });
-        let says_something = site.is_some() || pattern.symptom.is_some();
-        says_something && site_fits && symptom_fits
+        let says_something = pattern.site.is_some() || pattern.symptom.is_some();
+        says_something && fired_fits && symptom_fits
     };
     known.iter().find(fits).map(|pattern| pattern.id.as_str())
 }
@@ -468,6 +473,7 @@ mod tests {
         let pattern = |id: &str, checkers: &[&str], site, symptom| KnownPattern {
             id: id.into(),
             checkers: checkers.iter().map(|c| (*c).into()).collect(),
+            fault: None,
             site,
             symptom,
         };
@@ -497,6 +503,27 @@ mod tests {
                 false,
             ),
             (pattern("says nothing", &["client"], None, None), false),
+            (
+                KnownPattern {
+                    fault: regex("^crash"),
+                    ..pattern("its fault", &[], regex("Log"), None)
+                },
+                true,
+            ),
+            (
+                KnownPattern {
+                    fault: regex("^throw"),
+                    ..pattern("other fault", &[], regex("Log"), regex("stuck"))
+                },
+                false,
+            ),
+            (
+                KnownPattern {
+                    fault: regex("^crash"),
+                    ..pattern("fault alone", &["client"], None, None)
+                },
+                false,
+            ),
         ] {
             let found = match_known(facts, std::slice::from_ref(&pattern));
             assert_eq!(found.is_some(), expected, "{}", pattern.id);

@@ -32,6 +32,8 @@ pub struct KnownBug {
 pub struct KnownMatch {
     /// Any of these checkers.
     pub checkers: Vec<String>,
+    /// What fired at a site, as it is told: `throw x.Rare`, `delay 60 s`.
+    pub fault: Option<Regex>,
     pub site: Option<Regex>,
     pub symptom: Option<Regex>,
 }
@@ -58,6 +60,7 @@ struct KnownConfig {
 #[serde(deny_unknown_fields)]
 struct MatchConfig {
     checker: OneOrList,
+    fault: Option<Spanned<String>>,
     site: Option<Spanned<String>>,
     symptom: Option<Spanned<String>>,
 }
@@ -122,6 +125,7 @@ fn parse(source: &SourceText) -> Result<KnownBug, TargetError> {
                 OneOrList::One(checker) => vec![checker],
                 OneOrList::List(checkers) => checkers,
             },
+            fault: pattern(source, config.matches.fault)?,
             site: pattern(source, config.matches.site)?,
             symptom: pattern(source, config.matches.symptom)?,
         },
