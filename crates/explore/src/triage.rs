@@ -84,11 +84,10 @@ fn parts(text: &str) -> Option<(&str, &str, &str)> {
 pub fn signature(outcome: &Outcome) -> Option<Signature> {
     let shows = &primary(outcome)?.shows;
     let kind = shows.kind();
-    let only = match &outcome.fired[..] {
-        [only] => label(&only.fault),
-        _ => String::new(),
-    };
-    let word = only.split(' ').next().unwrap_or_default();
+    let mut words = outcome.fired.iter().map(|f| word(&f.fault));
+    let first = words.next().unwrap_or_default();
+    // Of one kind, however many there are.
+    let word = if words.all(|w| w == first) { first } else { "" };
     let faults = match (word, kind, lock_holder(outcome)) {
         ("delay", "rivals" | "outsider", _) | ("throw", "outage", _) => word.into(),
         ("delay", _, Some(method)) => format!("delay in {method}"),
@@ -156,6 +155,11 @@ fn faults(fired: &[FiredFault], place: impl Fn(&FiredFault) -> &str) -> String {
 fn place(site: &str) -> &str {
     let caller = site.split('>').next().unwrap_or(site);
     caller.split('(').next().unwrap_or(caller)
+}
+
+/// The kind of a fault, from its printed form.
+fn word(fault: &str) -> &str {
+    fault.split_whitespace().next().unwrap_or_default()
 }
 
 /// The fault without its amounts, from either of its printed forms.
@@ -351,6 +355,20 @@ mod tests {
             thrown.starts_with("throw IOException in x.Log.append"),
             "{thrown}"
         );
+    }
+
+    #[test]
+    fn of_several_delays_the_one_under_the_lock_counts() {
+        let one = outcome(SITE, "delay 60 s", &[jam("x.Link.send")]);
+        let mut several = one.clone();
+        several.fired.push(FiredFault {
+            site: "x.Net.open()>y.open#0".into(),
+            ..one.fired[0].clone()
+        });
+        assert_eq!(signature(&several), signature(&one));
+        several.fired[1].fault = "crash".into();
+        let text = signature(&several).unwrap().text;
+        assert!(text.contains(", then crash in x.Net.open"), "{text}");
     }
 
     #[test]
