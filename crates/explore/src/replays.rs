@@ -149,7 +149,7 @@ fn anywhere(plan: &Plan) -> Plan {
 mod tests {
     use super::*;
     use crate::simulate::Simulated;
-    use crate::triage::signature;
+    use crate::triage::tell;
     use regex::Regex;
     use temblor_model::bug::{Misbehaviour, Symptom};
     use temblor_model::plan::Fault;
@@ -179,7 +179,7 @@ mod tests {
             at_us: 1,
         });
         let known = [pattern("x-1", "torn"), pattern("x-2", "lost")];
-        let signature = signature(&outcome).unwrap();
+        let signature = tell(&outcome, &[]).unwrap().signature;
         let proof = |name| Proof::of(Some(&signature), name, &known);
         assert!(proof(None).is_in(&outcome) && proof(Some("x-1")).is_in(&outcome));
         assert!(!proof(Some("x-2")).is_in(&outcome));

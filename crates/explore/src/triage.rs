@@ -32,9 +32,6 @@ const ORDER: [&str; 9] = [
     "log",
 ];
 
-/// Kinds of misbehaviour that are one bug wherever they begin.
-const PLACELESS: [&str; 3] = ["outage", "outsider", "rivals"];
-
 /// Between the parts of a signature's text.
 const SEPARATOR: &str = " | ";
 
@@ -52,20 +49,16 @@ impl Signature {
     pub fn from_text(text: &str) -> Option<Signature> {
         let (_, kind, _) = parts(text)?;
         Some(Signature {
-            id: format!("{kind}-{:08x}", fnv64(text.as_bytes()) as u32),
+            id: id(kind, text),
             text: text.into(),
         })
     }
 
-    /// The id of the bug that shows so, where known bugs with places of their own may share the
-    /// signature.
+    /// The id of the bug that shows so: a known one may share the signature with others.
     pub fn bug_id(&self, known: Option<&str>) -> String {
-        match (known, self.shows()) {
-            (Some(known), (kind, _)) if PLACELESS.contains(&kind) => {
-                let text = [&self.text, known].join(SEPARATOR);
-                format!("{kind}-{:08x}", fnv64(text.as_bytes()) as u32)
-            }
-            _ => self.id.clone(),
+        match known {
+            Some(known) => id(self.shows().0, &[&self.text, known].join(SEPARATOR)),
+            None => self.id.clone(),
         }
     }
 
@@ -75,14 +68,42 @@ impl Signature {
     }
 }
 
+fn id(kind: &str, text: &str) -> String {
+    format!("{kind}-{:08x}", fnv64(text.as_bytes()) as u32)
+}
+
 fn parts(text: &str) -> Option<(&str, &str, &str)> {
     let mut parts = text.splitn(3, SEPARATOR);
     Some((parts.next()?, parts.next()?, parts.next()?))
 }
 
-/// The signature of a failing outcome; None for all others.
-pub fn signature(outcome: &Outcome) -> Option<Signature> {
-    let shows = &primary(outcome)?.shows;
+/// What a failing outcome is called.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub signature: Signature,
+    /// The known bug that it shows.
+    pub known: Option<String>,
+    /// One line for people.
+    pub title: String,
+}
+
+/// A failing outcome by the symptom of the first known bug that fits, else by the most telling one:
+/// several faults may do several things, of which only one is the known bug. None if nothing fails.
+pub fn tell(outcome: &Outcome, known: &[KnownPattern]) -> Option<Told> {
+    let primary = primary(outcome)?;
+    let (known, symptom) = match known_in(outcome, known) {
+        Some((id, symptom)) => (Some(id.to_string()), symptom),
+        None => (None, primary),
+    };
+    Some(Told {
+        signature: signature(outcome, symptom)?,
+        known,
+        title: title(outcome, symptom),
+    })
+}
+
+fn signature(outcome: &Outcome, symptom: &Symptom) -> Option<Signature> {
+    let shows = &symptom.shows;
     let kind = shows.kind();
     let mut words = outcome.fired.iter().map(|f| word(&f.fault));
     let first = words.next().unwrap_or_default();
@@ -107,11 +128,9 @@ fn lock_holder(outcome: &Outcome) -> Option<&str> {
     })
 }
 
-/// One line for people.
-pub fn title(outcome: &Outcome) -> String {
-    let summary = primary(outcome).map_or("nothing is wrong", |s| s.summary.as_str());
+fn title(outcome: &Outcome, symptom: &Symptom) -> String {
     let faults = faults(&outcome.fired, |f| place(&f.site));
-    format!("{summary}, after {faults}")
+    format!("{}, after {faults}", symptom.summary)
 }
 
 /// The symptoms that count: those of failing judgements, the most telling first. Of what one checker
@@ -197,42 +216,32 @@ pub struct KnownPattern {
     pub symptom: Option<Regex>,
 }
 
-/// What is matched against known bugs.
-#[derive(Clone, Copy, Debug)]
-pub struct BugFacts<'a> {
-    pub fired: &'a [FiredFault],
-    pub symptoms: &'a [Symptom],
-}
-
-/// The first known bug whose whole pattern fits. A pattern without conditions fits nothing: it
-/// would claim every bug.
-pub fn match_known<'k>(facts: BugFacts<'_>, known: &'k [KnownPattern]) -> Option<&'k str> {
-    let fits = |pattern: &&KnownPattern| {
+impl KnownPattern {
+    /// The most telling symptom that fits, if the whole pattern does. One without conditions fits
+    /// nothing: it would claim every bug.
+    fn fits<'o>(&self, outcome: &'o Outcome) -> Option<&'o Symptom> {
         let fits = |r: &Option<Regex>, text: &str| r.as_ref().is_none_or(|r| r.is_match(text));
-        let fired_fits = pattern.fault.is_none() && pattern.site.is_none()
-            || facts
-                .fired
-                .iter()
-                .any(|f| fits(&pattern.fault, &f.fault) && fits(&pattern.site, &f.site));
-        let symptom_fits = facts.symptoms.iter().any(|symptom| {
-            let counts = pattern.checkers.is_empty() || pattern.checkers.contains(&symptom.checker);
-            let texts = || std::iter::once(&symptom.summary).chain(&symptom.detail);
-            counts && texts().any(|text| fits(&pattern.symptom, text))
-        });
-        let says_something = pattern.site.is_some() || pattern.symptom.is_some();
-        says_something && fired_fits && symptom_fits
-    };
-    known.iter().find(fits).map(|pattern| pattern.id.as_str())
+        let fired = |f: &FiredFault| fits(&self.fault, &f.fault) && fits(&self.site, &f.site);
+        let is_any_fault = self.fault.is_none() && self.site.is_none();
+        let says_something = self.site.is_some() || self.symptom.is_some();
+        if !says_something || !is_any_fault && !outcome.fired.iter().any(fired) {
+            return None;
+        }
+        symptoms(outcome).into_iter().find(|symptom| {
+            let counts = self.checkers.is_empty() || self.checkers.contains(&symptom.checker);
+            let mut texts = std::iter::once(&symptom.summary).chain(&symptom.detail);
+            counts && texts.any(|text| fits(&self.symptom, text))
+        })
+    }
 }
 
-/// The first known bug that a failing outcome shows.
-pub fn known_in<'k>(outcome: &Outcome, known: &'k [KnownPattern]) -> Option<&'k str> {
-    let symptoms: Vec<Symptom> = symptoms(outcome).into_iter().cloned().collect();
-    let facts = BugFacts {
-        fired: &outcome.fired,
-        symptoms: &symptoms,
-    };
-    match_known(facts, known)
+/// The first known bug that a failing outcome shows, and by what.
+pub fn known_in<'k, 'o>(
+    outcome: &'o Outcome,
+    known: &'k [KnownPattern],
+) -> Option<(&'k str, &'o Symptom)> {
+    let fits = |k: &'k KnownPattern| Some((k.id.as_str(), k.fits(outcome)?));
+    known.iter().find_map(fits)
 }
 
 #[cfg(test)]
@@ -306,8 +315,33 @@ mod tests {
         }
     }
 
+    fn signature(outcome: &Outcome) -> Option<Signature> {
+        tell(outcome, &[]).map(|told| told.signature)
+    }
+
+    fn title(outcome: &Outcome) -> String {
+        tell(outcome, &[]).unwrap().title
+    }
+
     fn text(site: &str, fault: &str, judgements: &[Judged]) -> Option<String> {
         signature(&outcome(site, fault, judgements)).map(|s| s.text)
+    }
+
+    /// Of a known bug.
+    fn pattern(
+        id: &str,
+        checkers: &[&str],
+        site: Option<&str>,
+        symptom: Option<&str>,
+    ) -> KnownPattern {
+        let regex = |text: Option<&str>| text.map(|t| Regex::new(t).unwrap());
+        KnownPattern {
+            id: id.into(),
+            checkers: checkers.iter().map(|c| (*c).into()).collect(),
+            fault: None,
+            site: regex(site),
+            symptom: regex(symptom),
+        }
     }
 
     #[test]
@@ -488,50 +522,38 @@ mod tests {
     #[test]
     fn a_known_bug_is_matched_by_site_checker_and_symptom() {
         let regex = |text: &str| Regex::new(text).ok();
-        let pattern = |id: &str, checkers: &[&str], site, symptom| KnownPattern {
-            id: id.into(),
-            checkers: checkers.iter().map(|c| (*c).into()).collect(),
-            fault: None,
-            site,
-            symptom,
-        };
         let outcome = outcome(SITE, "crash", &[STUCK]);
-        let symptoms: Vec<Symptom> = symptoms(&outcome).into_iter().cloned().collect();
-        let facts = BugFacts {
-            fired: &outcome.fired,
-            symptoms: &symptoms,
-        };
         for (pattern, expected) in [
             (
-                pattern("all", &["client"], regex("Log.append"), regex("stuck")),
+                pattern("all", &["client"], Some("Log.append"), Some("stuck")),
                 true,
             ),
-            (pattern("site only", &[], regex("Log.append"), None), true),
-            (pattern("detail", &[], None, regex("at 17 ms")), true),
+            (pattern("site only", &[], Some("Log.append"), None), true),
+            (pattern("detail", &[], None, Some("at 17 ms")), true),
             (
-                pattern("other site", &["client"], regex("Snapshot"), regex("stuck")),
+                pattern("other site", &["client"], Some("Snapshot"), Some("stuck")),
                 false,
             ),
             (
-                pattern("other checker", &["log"], regex("Log"), regex("stuck")),
+                pattern("other checker", &["log"], Some("Log"), Some("stuck")),
                 false,
             ),
             (
-                pattern("other symptom", &["client"], regex("Log"), regex("wrong")),
+                pattern("other symptom", &["client"], Some("Log"), Some("wrong")),
                 false,
             ),
             (pattern("says nothing", &["client"], None, None), false),
             (
                 KnownPattern {
                     fault: regex("^crash"),
-                    ..pattern("its fault", &[], regex("Log"), None)
+                    ..pattern("its fault", &[], Some("Log"), None)
                 },
                 true,
             ),
             (
                 KnownPattern {
                     fault: regex("^throw"),
-                    ..pattern("other fault", &[], regex("Log"), regex("stuck"))
+                    ..pattern("other fault", &[], Some("Log"), Some("stuck"))
                 },
                 false,
             ),
@@ -543,13 +565,30 @@ mod tests {
                 false,
             ),
         ] {
-            let found = match_known(facts, std::slice::from_ref(&pattern));
+            let found = known_in(&outcome, std::slice::from_ref(&pattern));
             assert_eq!(found.is_some(), expected, "{}", pattern.id);
         }
         let both = [
-            pattern("no", &[], regex("nothing"), None),
-            pattern("yes", &[], regex("Log"), None),
+            pattern("no", &[], Some("nothing"), None),
+            pattern("yes", &[], Some("Log"), None),
         ];
-        assert_eq!(match_known(facts, &both), Some("yes"));
+        assert_eq!(known_in(&outcome, &both).unwrap().0, "yes");
+    }
+
+    #[test]
+    fn a_known_bug_is_told_by_what_it_is_known_by() {
+        let rivals = ("gray fail", Misbehaviour::Rivals("LEADING".into()));
+        let both = outcome(SITE, "delay 60 s", &[jam("x.Link.send"), rivals.clone()]);
+        let known = [pattern("x-1", &["gray"], None, Some("rivals"))];
+        let told = tell(&both, &known).unwrap();
+        assert_eq!(told.known.as_deref(), Some("x-1"));
+        let alone = tell(&outcome(SITE, "delay 60 s", &[rivals]), &[]).unwrap();
+        assert_eq!(told.signature, alone.signature);
+        assert_eq!(told.title, alone.title);
+        // Another bug may show in the same way.
+        let id = |told: &Told| told.signature.bug_id(told.known.as_deref());
+        assert_ne!(id(&told), id(&alone));
+        let unknown = tell(&both, &[]).unwrap();
+        assert!(unknown.signature.text.contains("stuck"), "{unknown:?}");
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex};
 
 use temblor_explore::exact;
 use temblor_explore::replays::{Enough, Proof, Replays};
-use temblor_explore::triage::{self, Signature};
+use temblor_explore::triage::{self, Signature, Told};
 use temblor_model::bug::{Bug, Confirmation, FiredFault, Outcome, ShrunkFrom};
 use temblor_model::campaign::{CampaignEvent, Purpose};
 use temblor_model::history::Reached;
@@ -52,8 +52,7 @@ pub(crate) struct Bugs {
 
 /// A failing trial on its way to being a bug.
 struct Candidate {
-    signature: Signature,
-    known: Option<String>,
+    told: Told,
     /// The known bug, else the signature's text.
     cause: String,
     plan: Plan,
@@ -66,11 +65,10 @@ struct Candidate {
 impl Candidate {
     /// Who bears a name has to show what the name is for.
     fn proof(&self, campaign: &Campaign<'_>) -> Proof {
-        Proof::of(
-            Some(&self.signature),
-            self.known.as_deref(),
-            &campaign.known,
-        )
+        let Told {
+            signature, known, ..
+        } = &self.told;
+        Proof::of(Some(signature), known.as_deref(), &campaign.known)
     }
 }
 
@@ -127,18 +125,16 @@ impl Bugs {
         plan: Plan,
         outcome: Outcome,
     ) -> Result<(), LabError> {
-        let Some(signature) = triage::signature(&outcome) else {
+        let Some(told) = triage::tell(&outcome, &campaign.known) else {
             return Ok(());
         };
-        let known = triage::known_in(&outcome, &campaign.known).map(str::to_string);
-        let cause = known.clone().unwrap_or_else(|| signature.text.clone());
-        let Some(tries) = self.is_new(campaign, &cause, &signature, outcome.trial) else {
+        let cause = told.known.as_ref().unwrap_or(&told.signature.text).clone();
+        let Some(tries) = self.is_new(campaign, &cause, &told.signature, outcome.trial) else {
             return Ok(());
         };
         let plan = exact(campaign, clean, plan, &outcome);
         let mut candidate = Candidate {
-            signature,
-            known,
+            told,
             cause,
             plan,
             outcome,
@@ -254,7 +250,7 @@ impl Bugs {
     }
 
     fn give_up(&self, campaign: &Campaign<'_>, candidate: &Candidate, c: Confirmation) {
-        let signature = candidate.signature.text.clone();
+        let signature = candidate.told.signature.text.clone();
         let mut states = lock(&self.by_cause);
         // Another way to the same known bug may do better.
         states.remove(&candidate.cause);
@@ -274,8 +270,7 @@ impl Bugs {
 
     fn found(&self, campaign: &Campaign<'_>, candidate: &Candidate, confirmed: Confirmation) {
         let Candidate {
-            signature,
-            known,
+            told,
             cause,
             plan,
             outcome,
@@ -287,10 +282,15 @@ impl Bugs {
             Some(State::Confirming { trials }) => trials.clone(),
             _ => vec![outcome.trial],
         };
+        let Told {
+            signature,
+            known,
+            title,
+        } = told;
         let bug = Bug {
             format: 1,
             id: signature.bug_id(known.as_deref()),
-            title: triage::title(outcome),
+            title: title.clone(),
             known: known.clone(),
             plan: plan.clone(),
             shrunk: shrunk.clone(),
