@@ -9,7 +9,7 @@ use std::fmt;
 use temblor_model::bug::{Outcome, Verdict};
 use temblor_model::plan::{Plan, Trigger};
 
-use crate::triage::{KnownPattern, Signature, confirms, known_in};
+use crate::triage::{KnownPattern, Signature, confirms};
 
 /// What a replay has to show.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl Proof {
         match self {
             Proof::Failure => outcome.verdict == Verdict::Fail,
             Proof::Signature(signature) => confirms(signature, outcome),
-            Proof::Known(pattern) => known_in(outcome, std::slice::from_ref(pattern)).is_some(),
+            Proof::Known(pattern) => pattern.fits(outcome).is_some(),
         }
     }
 }

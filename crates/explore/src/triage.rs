@@ -88,13 +88,14 @@ pub struct Told {
 }
 
 /// A failing outcome by the symptom of the first known bug that fits, else by the most telling one:
-/// several faults may do several things, of which only one is the known bug. None if nothing fails.
+/// several faults may do several things, of which only one is the known bug. A bug that is known by
+/// less does not explain away a wrong answer. None if nothing fails.
 pub fn tell(outcome: &Outcome, known: &[KnownPattern]) -> Option<Told> {
     let primary = primary(outcome)?;
-    let (known, symptom) = match known_in(outcome, known) {
-        Some((id, symptom)) => (Some(id.to_string()), symptom),
-        None => (None, primary),
-    };
+    let explains = |symptom: &&Symptom| is_wrong(symptom) || !is_wrong(primary);
+    let fits = |k: &KnownPattern| Some((k.id.clone(), k.fits(outcome).filter(explains)?));
+    let (known, symptom) = known.iter().find_map(fits).unzip();
+    let symptom = symptom.unwrap_or(primary);
     Some(Told {
         signature: signature(outcome, symptom)?,
         known,
@@ -133,19 +134,26 @@ fn title(outcome: &Outcome, symptom: &Symptom) -> String {
     format!("{}, after {faults}", symptom.summary)
 }
 
-/// The symptoms that count: those of failing judgements, the most telling first. Of what one checker
-/// says, wrong answers come before clients that are stuck. A passing judgement's symptoms are
-/// observations only.
+/// The symptoms that count: those of failing judgements, the most telling first. What is dead, lost
+/// or contradicted comes before who is stuck. A passing judgement's symptoms are observations only.
 pub fn symptoms(outcome: &Outcome) -> Vec<&Symptom> {
     let failing = |j: &&Judgement| j.verdict == Verdict::Fail;
     let judgements = outcome.judgements.iter().filter(failing);
     let mut symptoms: Vec<&Symptom> = judgements.flat_map(|j| &j.symptoms).collect();
     symptoms.sort_by_key(|symptom| {
         let place = ORDER.iter().position(|name| *name == symptom.checker);
-        let wrong = matches!(symptom.shows, Misbehaviour::Wrong(_));
-        (place.unwrap_or(ORDER.len()), !wrong)
+        let is_grave = is_wrong(symptom) || matches!(symptom.shows, Misbehaviour::Death(_));
+        (!is_grave, place.unwrap_or(ORDER.len()))
     });
     symptoms
+}
+
+/// What no client may ever see.
+fn is_wrong(symptom: &Symptom) -> bool {
+    matches!(
+        symptom.shows,
+        Misbehaviour::Wrong(_) | Misbehaviour::Broken(_)
+    )
 }
 
 /// The symptom that names the bug: the first one of the most telling checker.
@@ -219,7 +227,7 @@ pub struct KnownPattern {
 impl KnownPattern {
     /// The most telling symptom that fits, if the whole pattern does. One without conditions fits
     /// nothing: it would claim every bug.
-    fn fits<'o>(&self, outcome: &'o Outcome) -> Option<&'o Symptom> {
+    pub fn fits<'o>(&self, outcome: &'o Outcome) -> Option<&'o Symptom> {
         let fits = |r: &Option<Regex>, text: &str| r.as_ref().is_none_or(|r| r.is_match(text));
         let fired = |f: &FiredFault| fits(&self.fault, &f.fault) && fits(&self.site, &f.site);
         let is_any_fault = self.fault.is_none() && self.site.is_none();
@@ -233,15 +241,6 @@ impl KnownPattern {
             counts && texts.any(|text| fits(&self.symptom, text))
         })
     }
-}
-
-/// The first known bug that a failing outcome shows, and by what.
-pub fn known_in<'k, 'o>(
-    outcome: &'o Outcome,
-    known: &'k [KnownPattern],
-) -> Option<(&'k str, &'o Symptom)> {
-    let fits = |k: &'k KnownPattern| Some((k.id.as_str(), k.fits(outcome)?));
-    known.iter().find_map(fits)
 }
 
 #[cfg(test)]
@@ -565,14 +564,15 @@ mod tests {
                 false,
             ),
         ] {
-            let found = known_in(&outcome, std::slice::from_ref(&pattern));
+            let found = pattern.fits(&outcome);
             assert_eq!(found.is_some(), expected, "{}", pattern.id);
         }
         let both = [
             pattern("no", &[], Some("nothing"), None),
             pattern("yes", &[], Some("Log"), None),
         ];
-        assert_eq!(known_in(&outcome, &both).unwrap().0, "yes");
+        let told = tell(&outcome, &both).unwrap();
+        assert_eq!(told.known.as_deref(), Some("yes"));
     }
 
     #[test]
@@ -590,5 +590,23 @@ mod tests {
         assert_ne!(id(&told), id(&alone));
         let unknown = tell(&both, &[]).unwrap();
         assert!(unknown.signature.text.contains("stuck"), "{unknown:?}");
+    }
+
+    #[test]
+    fn a_bug_that_is_known_by_less_explains_no_wrong_answer() {
+        let rivals = ("gray fail", Misbehaviour::Rivals("LEADING".into()));
+        let ends = ("consistency fail", Misbehaviour::Broken("one end".into()));
+        let shown = [STUCK, ends, rivals];
+        let outcome = outcome(SITE, "delay 60 s", &shown);
+        let less = pattern("less", &["gray"], None, Some("rivals"));
+        let told = tell(&outcome, std::slice::from_ref(&less)).unwrap();
+        assert_eq!(told.known, None);
+        assert_eq!(told.signature.shows(), ("broken", "one end"));
+        assert!(less.fits(&outcome).is_some(), "a replay still shows it");
+        let both = [less, pattern("ends", &[], None, Some("one end"))];
+        assert_eq!(
+            tell(&outcome, &both).unwrap().known.as_deref(),
+            Some("ends")
+        );
     }
 }
