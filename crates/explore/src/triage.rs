@@ -91,8 +91,10 @@ pub struct Told {
 /// several faults may do several things, of which only one is the known bug. A bug that is known by
 /// less does not explain away a wrong answer. None if nothing fails.
 pub fn tell(outcome: &Outcome, known: &[KnownPattern]) -> Option<Told> {
-    let primary = primary(outcome)?;
-    let explains = |symptom: &&Symptom| is_wrong(symptom) || !is_wrong(primary);
+    let symptoms = symptoms(outcome);
+    let primary = *symptoms.first()?;
+    let is_any_wrong = symptoms.into_iter().any(is_wrong);
+    let explains = |symptom: &&Symptom| is_grave(symptom) || !is_any_wrong;
     let fits = |k: &KnownPattern| Some((k.id.clone(), k.fits(outcome).filter(explains)?));
     let (known, symptom) = known.iter().find_map(fits).unzip();
     let symptom = symptom.unwrap_or(primary);
@@ -142,8 +144,7 @@ pub fn symptoms(outcome: &Outcome) -> Vec<&Symptom> {
     let mut symptoms: Vec<&Symptom> = judgements.flat_map(|j| &j.symptoms).collect();
     symptoms.sort_by_key(|symptom| {
         let place = ORDER.iter().position(|name| *name == symptom.checker);
-        let is_grave = is_wrong(symptom) || matches!(symptom.shows, Misbehaviour::Death(_));
-        (!is_grave, place.unwrap_or(ORDER.len()))
+        (!is_grave(symptom), place.unwrap_or(ORDER.len()))
     });
     symptoms
 }
@@ -156,9 +157,8 @@ fn is_wrong(symptom: &Symptom) -> bool {
     )
 }
 
-/// The symptom that names the bug: the first one of the most telling checker.
-pub fn primary(outcome: &Outcome) -> Option<&Symptom> {
-    symptoms(outcome).first().copied()
+fn is_grave(symptom: &Symptom) -> bool {
+    is_wrong(symptom) || matches!(symptom.shows, Misbehaviour::Death(_))
 }
 
 /// What fired, and where: as told of each.
@@ -597,12 +597,23 @@ mod tests {
         let rivals = ("gray fail", Misbehaviour::Rivals("LEADING".into()));
         let ends = ("consistency fail", Misbehaviour::Broken("one end".into()));
         let shown = [STUCK, ends, rivals];
-        let outcome = outcome(SITE, "delay 60 s", &shown);
+        let [outcome, dead] = [
+            outcome(SITE, "delay 60 s", &shown),
+            outcome(
+                SITE,
+                "delay 60 s",
+                &[&[died("code 1")], &shown[..]].concat(),
+            ),
+        ];
         let less = pattern("less", &["gray"], None, Some("rivals"));
         let told = tell(&outcome, std::slice::from_ref(&less)).unwrap();
         assert_eq!(told.known, None);
         assert_eq!(told.signature.shows(), ("broken", "one end"));
         assert!(less.fits(&outcome).is_some(), "a replay still shows it");
+        // Nor where something else comes first.
+        let told = tell(&dead, std::slice::from_ref(&less)).unwrap();
+        assert_eq!(told.known, None);
+        assert_eq!(told.signature.shows(), ("death", "code 1"));
         let both = [less, pattern("ends", &[], None, Some("one end"))];
         assert_eq!(
             tell(&outcome, &both).unwrap().known.as_deref(),
