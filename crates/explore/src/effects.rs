@@ -24,6 +24,7 @@
 
 use std::collections::BTreeMap;
 
+use temblor_model::bug::Side;
 use temblor_model::event::{Event, Stage, What};
 use temblor_model::history::{Baseline, History};
 use temblor_model::op::Reg;
@@ -249,20 +250,21 @@ impl Effects {
         self.excuses.iter().filter(concerns)
     }
 
-    /// A node as seen from the faults: the same words when the same happens on other nodes.
+    /// A node as seen from the faults, in words.
     pub fn role(&self, node: &str) -> &'static str {
-        let mut faulted = self
-            .injected
-            .iter()
-            .filter_map(|i| i.node.as_deref())
-            .peekable();
-        if faulted.peek().is_none() {
-            "a node"
-        } else if faulted.any(|n| n == node) {
-            "the faulted node"
+        Side::name(self.side(node))
+    }
+
+    /// None where no fault is in any node.
+    pub fn side(&self, node: &str) -> Option<Side> {
+        let mut faulted = self.injected.iter().filter_map(|i| i.node.as_deref());
+        let first = faulted.next()?;
+        let is_faulted = first == node || faulted.any(|n| n == node);
+        Some(if is_faulted {
+            Side::Faulted
         } else {
-            "another node"
-        }
+            Side::Other
+        })
     }
 }
 
@@ -549,6 +551,7 @@ mod tests {
     #[test]
     fn roles_are_seen_from_the_faults() {
         let faulted = Effects::of(&history("up\n 1000 fired n2 t crash"), None);
+        assert_eq!(faulted.side("n2"), Some(Side::Faulted));
         assert_eq!(faulted.role("n2"), "the faulted node");
         assert_eq!(faulted.role("n1"), "another node");
         assert_eq!(Effects::of(&history("up"), None).role("n1"), "a node");

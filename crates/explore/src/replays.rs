@@ -6,29 +6,36 @@
 
 use std::fmt;
 
-use temblor_model::bug::{Outcome, Verdict};
+use temblor_model::bug::{Outcome, Side, Symptom, Verdict};
 use temblor_model::plan::{Plan, Trigger};
 
-use crate::triage::{KnownPattern, Signature, confirms};
+use crate::triage::{KnownPattern, Signature, confirms, stuck_sides};
 
 /// What a replay has to show.
 #[derive(Clone, Debug)]
 pub enum Proof {
     /// That something fails.
     Failure,
-    /// The same kind of misbehaviour, with the same stable part.
-    Signature(Signature),
+    /// The same kind of misbehaviour, with the same stable part; what is stuck, on one of these
+    /// sides of the fault.
+    Signature(Signature, Vec<Side>),
     /// What the target says of the bug.
     Known(KnownPattern),
 }
 
 impl Proof {
-    /// Of the bug that the target knows by this name, else of what has this signature.
-    pub fn of(signature: Option<&Signature>, name: Option<&str>, known: &[KnownPattern]) -> Proof {
+    /// Of the bug that the target knows by this name, else of what has this signature and showed
+    /// these symptoms.
+    pub fn of<'s>(
+        signature: Option<&Signature>,
+        symptoms: impl IntoIterator<Item = &'s Symptom>,
+        name: Option<&str>,
+        known: &[KnownPattern],
+    ) -> Proof {
         let pattern = known.iter().find(|k| Some(k.id.as_str()) == name);
         match (pattern, signature) {
             (Some(pattern), _) => Proof::Known(pattern.clone()),
-            (None, Some(signature)) => Proof::Signature(signature.clone()),
+            (None, Some(s)) => Proof::Signature(s.clone(), stuck_sides(symptoms)),
             (None, None) => Proof::Failure,
         }
     }
@@ -36,7 +43,7 @@ impl Proof {
     pub fn is_in(&self, outcome: &Outcome) -> bool {
         match self {
             Proof::Failure => outcome.verdict == Verdict::Fail,
-            Proof::Signature(signature) => confirms(signature, outcome),
+            Proof::Signature(signature, sides) => confirms(signature, sides, outcome),
             Proof::Known(pattern) => pattern.fits(outcome).is_some(),
         }
     }
@@ -46,7 +53,7 @@ impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Proof::Failure => write!(f, "a failure"),
-            Proof::Signature(signature) => write!(f, "{}", signature.text),
+            Proof::Signature(signature, _) => write!(f, "{}", signature.text),
             Proof::Known(pattern) => write!(f, "{}", pattern.id),
         }
     }
@@ -151,7 +158,7 @@ mod tests {
     use crate::simulate::Simulated;
     use crate::triage::tell;
     use regex::Regex;
-    use temblor_model::bug::{Misbehaviour, Symptom};
+    use temblor_model::bug::Misbehaviour;
     use temblor_model::plan::Fault;
 
     fn pattern(id: &str, symptom: &str) -> KnownPattern {
@@ -180,12 +187,12 @@ mod tests {
         });
         let known = [pattern("x-1", "torn"), pattern("x-2", "lost")];
         let signature = tell(&outcome, &[]).unwrap().signature;
-        let proof = |name| Proof::of(Some(&signature), name, &known);
+        let proof = |name| Proof::of(Some(&signature), outcome.symptoms(), name, &known);
         assert!(proof(None).is_in(&outcome) && proof(Some("x-1")).is_in(&outcome));
         assert!(!proof(Some("x-2")).is_in(&outcome));
         // The target may have forgotten a name.
         assert!(proof(Some("x-3")).is_in(&outcome));
-        assert!(Proof::of(None, None, &known).is_in(&outcome));
+        assert!(Proof::of(None, [], None, &known).is_in(&outcome));
         let words = [proof(None), proof(Some("x-1"))].map(|p| p.to_string());
         assert_eq!(words, [signature.text.clone(), "x-1".into()]);
     }

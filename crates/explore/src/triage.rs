@@ -16,7 +16,7 @@
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
-use temblor_model::bug::{FiredFault, Judgement, Misbehaviour, Outcome, Symptom, Verdict};
+use temblor_model::bug::{FiredFault, Judgement, Misbehaviour, Outcome, Side, Symptom, Verdict};
 use temblor_model::fnv64;
 
 /// The most telling checker first. `hang` explains what `client` noticed, so it comes after it.
@@ -126,7 +126,7 @@ fn signature(outcome: &Outcome, symptom: &Symptom) -> Option<Signature> {
 fn lock_holder(outcome: &Outcome) -> Option<&str> {
     let mut symptoms = symptoms(outcome).into_iter();
     symptoms.find_map(|symptom| match &symptom.shows {
-        Misbehaviour::Stuck { holder } => holder.as_deref(),
+        Misbehaviour::Stuck { holder, .. } => holder.as_deref(),
         _ => None,
     })
 }
@@ -203,11 +203,25 @@ fn label(fault: &str) -> String {
 }
 
 /// Whether a replay shows the bug again: one of its symptoms, of whichever rank, is of the same
-/// kind, and where the essence is stable, has the same. The plan is the same, so the faults'
-/// places are not compared.
-pub fn confirms(original: &Signature, outcome: &Outcome) -> bool {
+/// kind, and where the essence is stable, has the same. What is stuck is so on the same side of the
+/// fault: on an overloaded machine, clients of a node that nothing was done to may wait as well. The
+/// plan is the same, so the faults' places are not compared.
+pub fn confirms(original: &Signature, sides: &[Side], outcome: &Outcome) -> bool {
+    let is_side = |shows: &Misbehaviour| match shows {
+        Misbehaviour::Stuck { side: Some(s), .. } => sides.is_empty() || sides.contains(s),
+        _ => true,
+    };
     let mut shown = symptoms(outcome).into_iter().map(|s| &s.shows);
-    shown.any(|shows| (shows.kind(), shows.essence()) == original.shows())
+    shown.any(|s| (s.kind(), s.essence()) == original.shows() && is_side(s))
+}
+
+/// On which sides of the fault something is stuck; none where that is not known.
+pub fn stuck_sides<'s>(symptoms: impl IntoIterator<Item = &'s Symptom>) -> Vec<Side> {
+    let side = |symptom: &Symptom| match symptom.shows {
+        Misbehaviour::Stuck { side, .. } => side,
+        _ => None,
+    };
+    symptoms.into_iter().filter_map(side).collect()
 }
 
 /// How a known bug is told: data of a target.
@@ -268,7 +282,7 @@ mod tests {
 
     fn jam(holder: &str) -> Judged {
         let holder = Some(holder.into());
-        ("hang fail", Misbehaviour::Stuck { holder })
+        ("hang fail", Misbehaviour::Stuck { holder, side: None })
     }
 
     fn outcome(site: &str, fault: &str, judgements: &[Judged]) -> Outcome {
@@ -502,9 +516,15 @@ mod tests {
     #[test]
     fn a_replay_confirms_by_the_same_kind_of_misbehaviour() {
         let check = |first: &[Judged], replayed: &[Judged], expected: bool| {
-            let original = signature(&outcome(SITE, "crash", first)).unwrap();
+            let first = outcome(SITE, "crash", first);
+            let original = signature(&first).unwrap();
+            let sides = stuck_sides(symptoms(&first));
             let replay = outcome(SITE, "crash", replayed);
-            assert_eq!(confirms(&original, &replay), expected, "{replayed:?}");
+            assert_eq!(
+                confirms(&original, &sides, &replay),
+                expected,
+                "{replayed:?}"
+            );
         };
         let first = [STUCK];
         check(&first, &[STUCK], true);
@@ -516,6 +536,15 @@ mod tests {
         let first = [wrong("3 after 5")];
         check(&first, &[wrong("3 after 5")], true);
         check(&first, &[wrong("a damaged document")], false);
+        let stuck = |side| ("client fail", Misbehaviour::stuck(Some(side)));
+        let both = [stuck(Side::Faulted), stuck(Side::Other)];
+        let [own, other] = [&both[..1], &both[1..]];
+        check(own, own, true);
+        check(own, other, false);
+        check(own, &both, true);
+        check(&both, other, true);
+        check(own, &[STUCK], true);
+        check(&[STUCK], other, true);
     }
 
     #[test]

@@ -68,7 +68,8 @@ impl Candidate {
         let Told {
             signature, known, ..
         } = &self.told;
-        Proof::of(Some(signature), known.as_deref(), &campaign.known)
+        let symptoms = triage::symptoms(&self.outcome);
+        Proof::of(Some(signature), symptoms, known.as_deref(), &campaign.known)
     }
 }
 
@@ -372,7 +373,8 @@ pub(crate) fn shrink_stored(
     signature: &Signature,
 ) -> Result<Bug, LabError> {
     let before = Replays::made(bug.plan.clone(), bug.confirmed.times, bug.confirmed.of);
-    let proof = Proof::of(Some(signature), bug.known.as_deref(), &campaign.known);
+    let known = bug.known.as_deref();
+    let proof = Proof::of(Some(signature), &bug.symptoms, known, &campaign.known);
     let (after, from) = shrink(campaign, clean, &proof, before)?;
     let mut smaller = bug.clone();
     smaller.shrunk = Some(from);

@@ -41,13 +41,21 @@ pub enum Misbehaviour {
         /// The method that holds the lock which others wait for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         holder: Option<String>,
+        /// On which side of the fault; none where it is not one node that is stuck.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        side: Option<Side>,
     },
     /// Only the log complains.
     Log(String),
 }
 
 impl Misbehaviour {
-    pub const STUCK: Misbehaviour = Misbehaviour::Stuck { holder: None };
+    /// Something is stuck, on whichever side.
+    pub const STUCK: Misbehaviour = Misbehaviour::stuck(None);
+
+    pub const fn stuck(side: Option<Side>) -> Misbehaviour {
+        Misbehaviour::Stuck { holder: None, side }
+    }
 
     /// The kind, in one word.
     pub fn kind(&self) -> &'static str {
@@ -74,6 +82,27 @@ impl Misbehaviour {
             | Misbehaviour::Outsider(what)
             | Misbehaviour::Log(what) => what,
             Misbehaviour::Outage | Misbehaviour::Slow | Misbehaviour::Stuck { .. } => "",
+        }
+    }
+}
+
+/// A node as seen from the faults: the same when the same happens on other nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// A fault was injected in it.
+    Faulted,
+    /// Faults were injected in others.
+    Other,
+}
+
+impl Side {
+    /// The node, in words; not every fault is in a node.
+    pub fn name(side: Option<Side>) -> &'static str {
+        match side {
+            Some(Side::Faulted) => "the faulted node",
+            Some(Side::Other) => "another node",
+            None => "a node",
         }
     }
 }

@@ -8,7 +8,7 @@ use temblor_cluster::target::{Choice, KnownBug, known_bugs, list_targets};
 use temblor_explore::replays::Proof;
 use temblor_explore::triage::Signature;
 use temblor_lab::{Past, below};
-use temblor_model::bug::Bug;
+use temblor_model::bug::{Bug, Symptom};
 use temblor_model::campaign::{
     CampaignEvent, CampaignSpec, EventSink, Purpose, StartSpec, StateLevel, Summary, WarpSpec,
 };
@@ -33,6 +33,7 @@ pub struct Wanted {
     pub hook_clients: bool,
     /// The bug it should show, and the target's own name for it; a bare plan has neither.
     pub signature: Option<Signature>,
+    pub symptoms: Vec<Symptom>,
     pub known: Option<String>,
     pub baseline: Option<Baseline>,
     pub catalog_hash: Option<u64>,
@@ -81,6 +82,7 @@ impl Wanted {
             jdk_sites: spec.jdk_sites,
             hook_clients: spec.hook_clients,
             signature: Signature::from_text(&bug.signature),
+            symptoms: bug.symptoms.clone(),
             known: bug.known.clone(),
             baseline: store.baseline()?,
             catalog_hash: store.catalog()?.map(|c| c.hash()),
@@ -97,6 +99,7 @@ impl Wanted {
             jdk_sites: false,
             hook_clients: false,
             signature: None,
+            symptoms: Vec::new(),
             known: None,
             baseline: None,
             catalog_hash: None,
@@ -106,7 +109,7 @@ impl Wanted {
     /// What a replay has to show.
     pub fn proof(&self, prepared: &Prepared) -> Proof {
         let (signature, name) = (self.signature.as_ref(), self.known.as_deref());
-        Proof::of(signature, name, &prepared.known())
+        Proof::of(signature, &self.symptoms, name, &prepared.known())
     }
 
     pub fn prepare(&self) -> anyhow::Result<Prepared> {
@@ -202,21 +205,14 @@ fn wanted(root: &Path, args: &ReplayArgs) -> anyhow::Result<Wanted> {
             let text = "a plan.toml says nothing of its target; add --target NAME";
             return Err(BadInput(text.into()).into());
         };
-        let plan = read_plan(file)?;
+        let choice = Choice {
+            workload: args.workload.clone(),
+            nodes: None,
+        };
         return Ok(Wanted {
-            target,
-            choice: Choice {
-                workload: args.workload.clone(),
-                nodes: None,
-            },
-            plan,
-            delay_ms: None,
+            plan: read_plan(file)?,
             jdk_sites: true,
-            hook_clients: false,
-            signature: None,
-            known: None,
-            baseline: None,
-            catalog_hash: None,
+            ..Wanted::clean(&target, choice)
         });
     }
     if let Some(known) = known(args)? {
@@ -240,20 +236,14 @@ fn known(args: &ReplayArgs) -> anyhow::Result<Option<Wanted>> {
             continue;
         };
         if asked {
+            let choice = Choice {
+                workload: args.workload.clone().or(bug.workload),
+                nodes: None,
+            };
             return Ok(Some(Wanted {
-                target: full,
-                choice: Choice {
-                    workload: args.workload.clone().or(bug.workload),
-                    nodes: None,
-                },
                 plan: bug.plan,
-                delay_ms: None,
-                jdk_sites: false,
-                hook_clients: false,
-                signature: None,
                 known: Some(bug.id),
-                baseline: None,
-                catalog_hash: None,
+                ..Wanted::clean(&full, choice)
             }));
         }
     }

@@ -111,7 +111,7 @@ impl Stuck<'_> {
         let what = format!("{op} in phase {phase} never ended");
         Symptom {
             checker: "client".into(),
-            shows: Misbehaviour::STUCK,
+            shows: Misbehaviour::stuck(effects.side(node)),
             summary: format!("a client of {role} is stuck: {what}"),
             detail: vec![format!(
                 "{client} of {node}: {what}, {} ms without an excuse",
@@ -287,17 +287,18 @@ impl<'a> Trial<'a> {
         let others_go_on = self.spans.iter().any(|span| {
             span.client != first.client && span.began_us >= first.began_us && span.is_ok()
         });
-        let who = if others_go_on {
-            format!("a client of {}", self.effects.role(first.node))
+        let (who, side) = if others_go_on {
+            let who = format!("a client of {}", self.effects.role(first.node));
+            (who, self.effects.side(first.node))
         } else {
-            "every client".into()
+            ("every client".into(), None)
         };
         let ops: BTreeSet<&str> = failures.iter().map(|span| span.op).collect();
         let ops: Vec<&str> = ops.into_iter().collect();
         let (ops, phase) = (ops.join(" and "), first.phase);
         Some(Symptom {
             checker: "client".into(),
-            shows: Misbehaviour::STUCK,
+            shows: Misbehaviour::stuck(side),
             summary: format!("{who} makes no progress: {ops} in phase {phase} keeps failing"),
             detail: failures.iter().take(DETAILS).map(|s| told(s)).collect(),
             at_us: first.began_us,

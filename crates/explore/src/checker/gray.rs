@@ -123,7 +123,7 @@ impl<'a> Trial<'a> {
         detail.extend(outage.failures.iter().take(DETAILS).map(|s| told(s)));
         Some(Symptom {
             checker: "gray".into(),
-            shows: Misbehaviour::STUCK,
+            shows: Misbehaviour::stuck(self.effects.side(node)),
             summary: format!("{role} says it is well, but serves none of its clients"),
             detail,
             at_us: outage.from_us,

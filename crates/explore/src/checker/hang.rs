@@ -154,6 +154,7 @@ impl Trial<'_> {
             ),
             shows: Misbehaviour::Stuck {
                 holder: Some(inside),
+                side: None,
             },
             detail,
             at_us: dump.at_us,

@@ -122,7 +122,7 @@ impl Trial<'_> {
         }
         self.symptoms.push(Symptom {
             checker: "recovery".into(),
-            shows: Misbehaviour::STUCK,
+            shows: Misbehaviour::stuck(self.effects.side(&life.node)),
             summary,
             detail: vec![format!(
                 "{what}: {waited_ms} ms were not enough, clean runs need {usual_ms} ms"
@@ -167,7 +167,7 @@ impl Trial<'_> {
             let began = spans.iter().map(|span| span.began_us);
             self.symptoms.push(Symptom {
                 checker: "recovery".into(),
-                shows: Misbehaviour::STUCK,
+                shows: Misbehaviour::stuck(self.effects.side(spans[0].node)),
                 summary,
                 at_us: began.min().unwrap_or(0),
                 detail: spans.iter().take(DETAILS).map(|s| told(s)).collect(),
