@@ -11,6 +11,7 @@ pub mod explain;
 pub mod html;
 pub mod json;
 pub mod junit;
+pub mod lengths;
 pub mod machines;
 pub mod markdown;
 pub mod moments;

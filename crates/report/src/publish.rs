@@ -7,6 +7,7 @@ use temblor_model::bug::Bug;
 
 use crate::compare::Comparison;
 use crate::contest::Contest;
+use crate::lengths::swept;
 use crate::machines::Machines;
 use crate::sarif::EvidenceOf;
 use crate::store::{Store, StoreError, write_json, write_whole};
@@ -24,8 +25,8 @@ fn bug_view(store: &Store, view: &BugView) -> Result<(), StoreError> {
     write_whole(&folder.join("report.html"), html::bug(view).as_bytes())
 }
 
-/// Writes `campaign.html`, `states.html`, `machines.json`, `report.md`, `junit.xml` and
-/// `results.sarif` of a campaign, and the reports of all its bugs again: since they were found,
+/// Writes `campaign.html`, `states.html`, `machines.json`, `lengths.json`, `report.md`, `junit.xml`
+/// and `results.sarif` of a campaign, and the reports of all its bugs again: since they were found,
 /// more trials may have shown them.
 pub fn campaign(store: &Store) -> Result<(), StoreError> {
     let mut evidence = EvidenceOf::new();
@@ -46,6 +47,7 @@ pub fn campaign(store: &Store) -> Result<(), StoreError> {
         None => Machines::default(),
     };
     write_json(&store.path().join("machines.json"), &machines)?;
+    write_json(&store.path().join("lengths.json"), &swept(&view))?;
     for (name, text) in [
         ("states.html", html::machines(&view.spec.target, &machines)),
         ("campaign.html", html::campaign(&view)),

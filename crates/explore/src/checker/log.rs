@@ -15,7 +15,8 @@
 //!     peers are right to say so.
 //!
 //! Symptoms and observations come ranked: exceptions that ended a thread first, then by severity,
-//! then those whose logger complains in no clean run, then the closest in time to a fault.
+//! then those of a thread that was hit, then those whose logger complains in no clean run, then the
+//! closest in time to a fault.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -100,13 +101,20 @@ impl Checker for Log {
 }
 
 /// The smaller, the more telling: see the module.
-type Rank = (Reverse<bool>, Reverse<u8>, Reverse<bool>, u64);
+type Rank = (
+    Reverse<bool>,
+    Reverse<u8>,
+    Reverse<bool>,
+    Reverse<bool>,
+    u64,
+);
 
 fn rank(line: &Line<'_>, is_new_voice: bool, effects: &Effects) -> Rank {
     let since_us = line.since_fault_us(effects).unwrap_or(u64::MAX);
     (
         Reverse(line.ends_thread()),
         Reverse(severity(line.level)),
+        Reverse(effects.injected.iter().any(|i| line.is_of(i))),
         Reverse(is_new_voice),
         since_us,
     )
@@ -160,6 +168,12 @@ impl Line<'_> {
 
     fn is_bad(&self) -> bool {
         severity(self.level) > 0 || self.ends_thread()
+    }
+
+    /// Printed by the thread that was hit.
+    fn is_of(&self, injected: &Injected) -> bool {
+        let own = injected.node.as_deref() == Some(self.node);
+        own && !injected.thread.is_empty() && self.thread == injected.thread
     }
 
     /// Since the last fault before the line.
@@ -427,7 +441,8 @@ mod tests {
     #[test]
     fn the_most_telling_comes_first() {
         let lines = " 9320 log n2 ERROR x.Main t: known voice\n 9330 log n2 ERROR x.New t: late\n\
-                     9325 log n3 ERROR x.New t: early\n 9500 log n2 FATAL x.Main t: fatal\n"
+                     9325 log n3 ERROR x.New t: early\n 9500 log n2 FATAL x.Main t: fatal\n\
+                     9600 log n1 ERROR x.Main worker: was hit\n"
             .to_owned()
             + &uncaught("n3", "t-3", "x.E");
         check(
@@ -435,9 +450,9 @@ mod tests {
             &[
                 "another node logged:  stderr: Exception in thread <*> x.E",
                 "another node logged: FATAL x.Main: fatal",
+                "the faulted node logged: ERROR x.Main: was hit",
                 "another node logged: ERROR x.New: early",
                 "another node logged: ERROR x.New: late",
-                "another node logged: ERROR x.Main: known voice",
             ],
         );
     }

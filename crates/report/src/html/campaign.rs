@@ -5,7 +5,7 @@ use std::fmt::Write;
 use temblor_model::bug::Verdict;
 use temblor_model::campaign::Purpose;
 
-use super::{badge, charts, command, page};
+use super::{badge, charts, command, lengths, page};
 use crate::escape::{html, shorten};
 use crate::progress::{jobs, plural};
 use crate::store::folder_name;
@@ -20,6 +20,7 @@ pub fn campaign(view: &CampaignView) -> String {
     let mut body = header(view);
     body.push_str(&bugs(view));
     body.push_str(&charts::sections(view));
+    body.push_str(&lengths::section(view));
     body.push_str(&trials(view));
     page(&format!("Campaign on {}", view.spec.target), &body)
 }

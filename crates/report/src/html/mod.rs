@@ -6,6 +6,7 @@ mod charts;
 mod compare;
 mod contest;
 mod latency;
+mod lengths;
 mod machines;
 mod plot;
 

@@ -5,7 +5,7 @@
 //!     trials/<n>/            plan.toml outcome.json, events.jsonl or events.jsonl.gz,
 //!                            logs/ nodes/ clients/ unless thinned (`keep.rs`)
 //!     bugs/<id>/             bug.json plan.toml report.html report.md
-//!     campaign.html states.html machines.json report.md junit.xml results.sarif
+//!     campaign.html states.html machines.json lengths.json report.md junit.xml results.sarif
 //!     index.sqlite           the trials and bugs in tables, made from the files (`index.rs`)
 //!     lab.pid                locked by the process that runs the campaign (`claim.rs`)
 //! <root>/<target>/compare-<stamp>/         several campaigns compared (`contest`)

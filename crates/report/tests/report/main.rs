@@ -8,6 +8,7 @@ mod explain;
 mod folded;
 mod index;
 mod keep;
+mod lengths;
 mod machines;
 mod pages;
 mod sample;

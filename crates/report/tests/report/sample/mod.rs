@@ -150,7 +150,7 @@ pub fn crash_bug() -> Bug {
     }
 }
 
-fn symptom(checker: &str, summary: &str, detail: &[&str], at_us: u64) -> Symptom {
+pub fn symptom(checker: &str, summary: &str, detail: &[&str], at_us: u64) -> Symptom {
     Symptom {
         checker: checker.into(),
         shows: match checker {
@@ -163,7 +163,7 @@ fn symptom(checker: &str, summary: &str, detail: &[&str], at_us: u64) -> Symptom
     }
 }
 
-fn fired_fault(node: &str, site: &str, fault: &str, at_us: u64) -> FiredFault {
+pub fn fired_fault(node: &str, site: &str, fault: &str, at_us: u64) -> FiredFault {
     FiredFault {
         step: 0,
         node: node.into(),

@@ -1,0 +1,102 @@
+//! What the length of a delay changes: trials that delayed one call in one context and differ in
+//! nothing but how long. A call may bear 15 seconds and not 60; a warning that a short delay brings
+//! about may be missing after a longer one.
+//!
+//! Only trials with a single fault are compared, and log lines that the log checker tells of: those
+//! that clean runs do not print, the most telling ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use temblor_model::bug::{Judgement, Verdict};
+use temblor_model::plan::Fault;
+
+use crate::tally;
+use crate::view::{CampaignView, TrialLine};
+
+/// The checker whose passing judgements tell of log lines.
+const LOG: &str = "log";
+
+/// A call in one context that was delayed for several lengths.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Swept {
+    pub site: String,
+    /// Hash of the stack.
+    pub stack: String,
+    /// The shortest first.
+    pub lengths: Vec<Length>,
+}
+
+/// What a delay of one length came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Length {
+    /// Virtual milliseconds.
+    pub ms: u64,
+    pub trials: Vec<u64>,
+    /// The worst of its trials.
+    pub verdict: Verdict,
+    /// What showed with this length, and not with every other one.
+    pub only: BTreeSet<String>,
+}
+
+impl Swept {
+    /// Whether trials of different lengths came to different verdicts.
+    pub fn turns(&self) -> bool {
+        self.lengths
+            .windows(2)
+            .any(|w| w[0].verdict != w[1].verdict)
+    }
+}
+
+/// Where the length of a delay makes a difference; different verdicts first.
+pub fn swept(view: &CampaignView) -> Vec<Swept> {
+    let mut places: BTreeMap<(&str, &str), BTreeMap<u64, Vec<&TrialLine>>> = BTreeMap::new();
+    for trial in tally::search(view) {
+        let [fired] = trial.outcome.fired.as_slice() else {
+            continue;
+        };
+        let Some(Fault::Delay { ms }) = Fault::from_text(&fired.fault) else {
+            continue;
+        };
+        let of_place = places.entry((&fired.site, &fired.stack)).or_default();
+        of_place.entry(ms).or_default().push(trial);
+    }
+    let of_place = |((site, stack), by_length)| Swept {
+        site: str::to_owned(site),
+        stack: str::to_owned(stack),
+        lengths: lengths(&by_length),
+    };
+    let mut swept: Vec<Swept> = places.into_iter().map(of_place).collect();
+    swept.retain(|s| s.turns() || s.lengths.iter().any(|l| !l.only.is_empty()));
+    swept.sort_by_key(|s| !s.turns());
+    swept
+}
+
+fn lengths(by_length: &BTreeMap<u64, Vec<&TrialLine>>) -> Vec<Length> {
+    let shown: Vec<BTreeSet<&str>> = by_length.values().map(|trials| shows(trials)).collect();
+    let everywhere = |what: &&str| shown.iter().all(|shows| shows.contains(what));
+    let length = |((ms, trials), shows): ((&u64, &Vec<&TrialLine>), &BTreeSet<&str>)| Length {
+        ms: *ms,
+        trials: trials.iter().map(|t| t.trial).collect(),
+        verdict: worst(trials),
+        only: shows
+            .iter()
+            .filter(|what| !everywhere(what))
+            .map(|what| (*what).to_owned())
+            .collect(),
+    };
+    by_length.iter().zip(&shown).map(length).collect()
+}
+
+fn worst(trials: &[&TrialLine]) -> Verdict {
+    let verdicts = trials.iter().map(|t| t.outcome.verdict);
+    verdicts.max().unwrap_or(Verdict::Pass)
+}
+
+/// What failed, and what the log says anew.
+fn shows<'t>(trials: &[&'t TrialLine]) -> BTreeSet<&'t str> {
+    let counts = |j: &&Judgement| j.verdict == Verdict::Fail || j.checker == LOG;
+    let judgements = trials.iter().flat_map(|t| &t.outcome.judgements);
+    let symptoms = judgements.filter(counts).flat_map(|j| &j.symptoms);
+    symptoms.map(|s| s.summary.as_str()).collect()
+}
