@@ -52,7 +52,8 @@ impl Agent {
         let counters = place.board.counters(place.slot);
         let journal = Journal::new(place.ring);
         let (walker, jdk) = (Walker::default(), jvmti.jdk());
-        let told = Told::new(place.hooks.states());
+        let accesses = place.board.header().points().accesses;
+        let told = Told::new(place.hooks.states(), accesses);
         AGENT
             .set(Agent {
                 place,

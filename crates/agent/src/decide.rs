@@ -26,8 +26,12 @@ pub trait Around {
     /// Hash of the stack.
     fn stack(&mut self) -> u64;
 
-    /// The last access of data about nodes in this process, and how many nanoseconds ago it was.
-    fn access(&mut self) -> Option<(u32, u64)>;
+    /// Accesses of data about nodes in this process in the last so many nanoseconds, the latest
+    /// first.
+    fn accesses(&mut self, within_ns: u64) -> Vec<u32>;
+
+    /// This access is why the step fires.
+    fn follows(&mut self, access: u32);
 }
 
 /// What is to be done at a hit.
@@ -87,12 +91,7 @@ pub fn decide(board: &Board, node: u64, hit: Hit, around: &mut dyn Around) -> De
             case.if_new(context_key(hit.site, place), around)
         }
         Some(TriggerKind::NewState) => case.if_new(state_key(node, hit.state), around),
-        Some(TriggerKind::AfterAccess) => match around.access() {
-            Some((access, ago_ns)) if ago_ns <= u64::from(step.within_ns) => {
-                case.if_new(access_key(access), around)
-            }
-            _ => Decision::Pass,
-        },
+        Some(TriggerKind::AfterAccess) => case.after_access(around),
         Some(TriggerKind::AnyOf) => case.once(around),
         Some(TriggerKind::Ask) => Decision::Ask { step: index },
         Some(TriggerKind::Lab) | None => Decision::Pass,
@@ -142,6 +141,18 @@ impl Case<'_> {
             true => self.take(),
             false => Decision::Pass,
         }
+    }
+
+    /// What is accessed all the time must not hide what is accessed once.
+    fn after_access(self, around: &mut dyn Around) -> Decision {
+        for access in around.accesses(u64::from(self.step.within_ns)) {
+            let decision = self.if_new(access_key(access), around);
+            if decision != Decision::Pass {
+                around.follows(access);
+                return decision;
+            }
+        }
+        Decision::Pass
     }
 
     /// The site's arm goes with its fault: no other step fires there.

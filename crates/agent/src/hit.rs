@@ -124,10 +124,12 @@ impl Around for Visit<'_> {
         self.walked().hash
     }
 
-    fn access(&mut self) -> Option<(u32, u64)> {
-        let access = self.agent.told.access();
-        self.access = access.map(|(id, _)| id);
-        access
+    fn accesses(&mut self, within_ns: u64) -> Vec<u32> {
+        self.agent.told.accesses(within_ns)
+    }
+
+    fn follows(&mut self, access: u32) {
+        self.access = Some(access);
     }
 }
 

@@ -37,30 +37,36 @@ struct Running {
 pub struct Told {
     /// Task of each state, and whether it is where the task begins.
     tasks: Vec<(u32, bool)>,
-    /// When data about nodes was accessed last, and by which access (+ 1).
-    access_ns: AtomicU64,
-    access: AtomicU64,
+    /// When each access of data about nodes was last; 0 is never.
+    accessed_ns: Vec<AtomicU64>,
     timeouts: Mutex<HashMap<u32, Vec<u64>>>,
 }
 
 impl Told {
-    pub fn new(tasks: Vec<(u32, bool)>) -> Told {
+    pub fn new(tasks: Vec<(u32, bool)>, accesses: u32) -> Told {
         Told {
             tasks,
+            accessed_ns: (0..accesses).map(|_| AtomicU64::new(0)).collect(),
             ..Told::default()
         }
     }
 
-    /// The last access of data about nodes, and how many nanoseconds ago it was.
-    pub fn access(&self) -> Option<(u32, u64)> {
-        let id = (self.access.load(Ordering::Relaxed) as u32).checked_sub(1)?;
-        let at_ns = self.access_ns.load(Ordering::Relaxed);
-        Some((id, clock::now_ns().saturating_sub(at_ns)))
+    /// Accesses of data about nodes in the last so many nanoseconds, the latest first.
+    pub fn accesses(&self, within_ns: u64) -> Vec<u32> {
+        let since_ns = clock::now_ns().saturating_sub(within_ns);
+        let times = self.accessed_ns.iter().map(|at| at.load(Ordering::Relaxed));
+        let recent = (0..)
+            .zip(times)
+            .filter(|(_, at)| *at > 0 && *at >= since_ns);
+        let mut recent: Vec<(u32, u64)> = recent.collect();
+        recent.sort_by_key(|(_, at)| std::cmp::Reverse(*at));
+        recent.into_iter().map(|(access, _)| access).collect()
     }
 
     pub fn accessed(&self, access: u32) {
-        self.access_ns.store(clock::now_ns(), Ordering::Relaxed);
-        self.access.store(u64::from(access) + 1, Ordering::Relaxed);
+        if let Some(at) = self.accessed_ns.get(access as usize) {
+            at.store(clock::now_ns(), Ordering::Relaxed);
+        }
     }
 
     /// True the first time a timeout has this value.
@@ -190,8 +196,21 @@ mod tests {
     }
 
     #[test]
+    fn accesses_are_told_the_latest_first_and_each_once() {
+        let told = Told::new(Vec::new(), 4);
+        let long_ns = u64::MAX;
+        assert!(told.accesses(long_ns).is_empty(), "none was yet");
+        for access in [2, 0, 2, 3, 0, 9] {
+            told.accessed(access);
+            std::thread::sleep(std::time::Duration::from_micros(50));
+        }
+        assert_eq!(told.accesses(long_ns), [0, 3, 2]);
+        assert!(told.accesses(0).is_empty(), "all are in the past");
+    }
+
+    #[test]
     fn a_timeout_that_counts_down_does_not_flood_the_ring() {
-        let told = Told::new(Vec::new());
+        let told = Told::new(Vec::new(), 0);
         assert!(told.is_new(3, 5_000) && !told.is_new(3, 5_000) && told.is_new(4, 5_000));
         let new = (0..100).filter(|v| told.is_new(3, *v)).count();
         assert_eq!(new, VALUES - 1);

@@ -59,8 +59,12 @@ impl<F: FnMut() -> u64> Around for F {
         self()
     }
 
-    fn access(&mut self) -> Option<(u32, u64)> {
-        None
+    fn accesses(&mut self, _: u64) -> Vec<u32> {
+        Vec::new()
+    }
+
+    fn follows(&mut self, access: u32) {
+        panic!("there was no access {access}")
     }
 }
 
@@ -390,16 +394,21 @@ fn each_site_of_a_set_fires_once() {
     assert_eq!(at(2), Decision::Pass);
 }
 
-/// An access so long ago.
-struct After(u32, u64);
+/// Accesses, each so long ago, the latest first; and which of them a fault follows.
+struct After(Vec<(u32, u64)>, Option<u32>);
 
 impl Around for After {
     fn stack(&mut self) -> u64 {
         no_stack()
     }
 
-    fn access(&mut self) -> Option<(u32, u64)> {
-        Some((self.0, self.1))
+    fn accesses(&mut self, within_ns: u64) -> Vec<u32> {
+        let recent = self.0.iter().filter(|(_, ago_ns)| *ago_ns <= within_ns);
+        recent.map(|(access, _)| *access).collect()
+    }
+
+    fn follows(&mut self, access: u32) {
+        self.1 = Some(access);
     }
 }
 
@@ -409,12 +418,22 @@ fn only_what_follows_a_new_access_soon_enough_fires() {
         within_ns: 5_000_000,
         ..step(TriggerKind::AfterAccess)
     };
-    let board = board_of(&BoardSpec {
-        contexts: vec![access_key(7)],
-        ..spec(vec![after])
-    });
-    let at = |access, ago| decide(&board, 1, hit(2, ARM_SET, 1), &mut After(access, ago));
-    assert_eq!(at(7, 1_000), Decision::Pass, "known");
-    assert_eq!(at(8, 5_000_001), Decision::Pass, "too long ago");
-    assert_eq!(at(8, 5_000_000), Decision::Fire { step: 0, fault: 0 });
+    let check = |accesses: &[(u32, u64)], follows: Option<u32>| {
+        let board = board_of(&BoardSpec {
+            contexts: vec![access_key(7)],
+            ..spec(vec![after.clone()])
+        });
+        let mut around = After(accesses.to_vec(), None);
+        let decision = decide(&board, 1, hit(2, ARM_SET, 1), &mut around);
+        assert_eq!(around.1, follows, "{accesses:?}");
+        let fire = Decision::Fire { step: 0, fault: 0 };
+        assert_eq!(decision == fire, follows.is_some(), "{accesses:?}");
+    };
+    check(&[], None);
+    check(&[(7, 1_000)], None);
+    check(&[(8, 5_000_001)], None);
+    check(&[(8, 5_000_000)], Some(8));
+    check(&[(9, 1_000), (8, 2_000)], Some(9));
+    // What is known does not hide what is new.
+    check(&[(7, 1_000), (8, 2_000)], Some(8));
 }
