@@ -47,6 +47,8 @@ pub enum Misbehaviour {
     },
     /// Only the log complains.
     Log(String),
+    /// The same, and it is the thread that was hit that does.
+    Reaction(String),
 }
 
 impl Misbehaviour {
@@ -68,7 +70,7 @@ impl Misbehaviour {
             Misbehaviour::Outage => "outage",
             Misbehaviour::Slow => "slow",
             Misbehaviour::Stuck { .. } => "stuck",
-            Misbehaviour::Log(_) => "log",
+            Misbehaviour::Log(_) | Misbehaviour::Reaction(_) => "log",
         }
     }
 
@@ -80,7 +82,8 @@ impl Misbehaviour {
             | Misbehaviour::Death(what)
             | Misbehaviour::Rivals(what)
             | Misbehaviour::Outsider(what)
-            | Misbehaviour::Log(what) => what,
+            | Misbehaviour::Log(what)
+            | Misbehaviour::Reaction(what) => what,
             Misbehaviour::Outage | Misbehaviour::Slow | Misbehaviour::Stuck { .. } => "",
         }
     }

@@ -2,20 +2,17 @@
 //! nothing but how long. A call may bear 15 seconds and not 60; a warning that a short delay brings
 //! about may be missing after a longer one.
 //!
-//! Only trials with a single fault are compared, and log lines that the log checker tells of: those
-//! that clean runs do not print, the most telling ones.
+//! Only trials with a single fault are compared, by what fails and by what the thread that was hit
+//! logs and clean runs do not: other threads have other reasons, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use temblor_model::bug::{Judgement, Verdict};
+use temblor_model::bug::{Misbehaviour, Verdict};
 use temblor_model::plan::Fault;
 
 use crate::tally;
 use crate::view::{CampaignView, TrialLine};
-
-/// The checker whose passing judgements tell of log lines.
-const LOG: &str = "log";
 
 /// A call in one context that was delayed for several lengths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -93,10 +90,15 @@ fn worst(trials: &[&TrialLine]) -> Verdict {
     verdicts.max().unwrap_or(Verdict::Pass)
 }
 
-/// What failed, and what the log says anew.
+/// What failed, and what the thread that was hit says of it.
 fn shows<'t>(trials: &[&'t TrialLine]) -> BTreeSet<&'t str> {
-    let counts = |j: &&Judgement| j.verdict == Verdict::Fail || j.checker == LOG;
     let judgements = trials.iter().flat_map(|t| &t.outcome.judgements);
-    let symptoms = judgements.filter(counts).flat_map(|j| &j.symptoms);
-    symptoms.map(|s| s.summary.as_str()).collect()
+    let symptoms = judgements.flat_map(|j| j.symptoms.iter().map(|s| (j.verdict, s)));
+    let counts = symptoms.filter(|(verdict, symptom)| {
+        let is_reaction = matches!(symptom.shows, Misbehaviour::Reaction(_));
+        *verdict == Verdict::Fail || is_reaction
+    });
+    counts
+        .map(|(_, symptom)| symptom.summary.as_str())
+        .collect()
 }

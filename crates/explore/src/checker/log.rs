@@ -114,7 +114,7 @@ fn rank(line: &Line<'_>, is_new_voice: bool, effects: &Effects) -> Rank {
     (
         Reverse(line.ends_thread()),
         Reverse(severity(line.level)),
-        Reverse(effects.injected.iter().any(|i| line.is_of(i))),
+        Reverse(line.is_of_the_struck(effects)),
         Reverse(is_new_voice),
         since_us,
     )
@@ -170,10 +170,13 @@ impl Line<'_> {
         severity(self.level) > 0 || self.ends_thread()
     }
 
-    /// Printed by the thread that was hit.
-    fn is_of(&self, injected: &Injected) -> bool {
-        let own = injected.node.as_deref() == Some(self.node);
-        own && !injected.thread.is_empty() && self.thread == injected.thread
+    /// Printed by a thread that was hit before.
+    fn is_of_the_struck(&self, effects: &Effects) -> bool {
+        let mut before = effects.injected.iter().filter(|i| i.at_us <= self.at_us);
+        before.any(|injected| {
+            let own = injected.node.as_deref() == Some(self.node);
+            own && !injected.thread.is_empty() && self.thread == injected.thread
+        })
     }
 
     /// Since the last fault before the line.
@@ -189,10 +192,15 @@ impl Line<'_> {
             let after = effects.virtual_s(since_us);
             detail.push(format!("{after} (virtual) after the fault"));
         }
-        let summary = format!("{} logged: {template}", effects.role(self.node));
+        let (who, shows): (&str, fn(String) -> Misbehaviour) = match self.is_of_the_struck(effects)
+        {
+            true => ("the thread that was hit", Misbehaviour::Reaction),
+            false => (effects.role(self.node), Misbehaviour::Log),
+        };
+        let summary = format!("{who} logged: {template}");
         Symptom {
             checker: "log".into(),
-            shows: Misbehaviour::Log(summary.clone()),
+            shows: shows(summary.clone()),
             summary,
             detail,
             at_us: self.at_us,
@@ -450,7 +458,7 @@ mod tests {
             &[
                 "another node logged:  stderr: Exception in thread <*> x.E",
                 "another node logged: FATAL x.Main: fatal",
-                "the faulted node logged: ERROR x.Main: was hit",
+                "the thread that was hit logged: ERROR x.Main: was hit",
                 "another node logged: ERROR x.New: early",
                 "another node logged: ERROR x.New: late",
             ],

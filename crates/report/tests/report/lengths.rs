@@ -1,6 +1,6 @@
 //! Trials that differ only in the length of one delay are told side by side.
 
-use temblor_model::bug::{Judgement, Verdict};
+use temblor_model::bug::{Judgement, Misbehaviour, Symptom, Verdict};
 use temblor_model::campaign::Purpose;
 use temblor_report::html;
 use temblor_report::lengths::{Swept, swept};
@@ -10,11 +10,17 @@ use crate::folded::folded;
 use crate::pages::{assert_balanced, assert_harmless};
 use crate::sample;
 
-/// A trial of the search: `fault site verdict`, and what is new in the log.
+/// A trial of the search: fault, site and verdict, and what the thread that was hit logs.
 fn line(trial: u64, (fault, site, verdict): (&str, &str, Verdict), log: &[&str]) -> TrialLine {
     let mut outcome = sample::outcome(trial, verdict, true);
     outcome.fired = vec![sample::fired_fault("n1", site, fault, 1)];
-    let said = log.iter().map(|l| sample::symptom("log", l, &[], 2));
+    let symptom = |shows, line: &str| Symptom {
+        shows,
+        ..sample::symptom("log", line, &[], 2)
+    };
+    let reaction = |line: &&str| symptom(Misbehaviour::Reaction((*line).into()), line);
+    let noise = symptom(Misbehaviour::Log("noise".into()), &format!("noise {trial}"));
+    let said = log.iter().map(reaction).chain([noise]);
     outcome.judgements.push(Judgement {
         checker: "log".into(),
         verdict: Verdict::Pass,
