@@ -202,6 +202,12 @@ fn nodes(view: &BugView, fault: u64, sign: Option<&Moment>) -> Vec<String> {
     for event in before_stop(view) {
         let change = told.change(&event.what);
         if event.at_us < fault {
+            // Who was not well when the fault came was not well all the time.
+            match &event.what {
+                What::Health { node, ok: true, .. } => not_well.remove(node.as_str()),
+                What::Health { node, .. } => not_well.insert(node.as_str()),
+                _ => false,
+            };
             continue;
         }
         let what = match &event.what {

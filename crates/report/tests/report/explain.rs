@@ -91,6 +91,31 @@ fn operations_that_succeed_after_the_heal_are_told() {
 }
 
 #[test]
+fn who_was_not_well_before_the_fault_was_not_well_all_the_time() {
+    let health = |at_us, ok| Event {
+        at_us,
+        what: What::Health {
+            node: "n1".into(),
+            ok,
+            role: None,
+            silent: false,
+            answer: "not serving".into(),
+        },
+    };
+    let always = "n1 said all the time that it was healthy.";
+    for (ok, expected) in [(true, true), (false, false)] {
+        let mut events = sample::delay_events();
+        let is_fault = |e: &Event| matches!(e.what, What::Fired { .. });
+        let at = events.iter().position(is_fault).expect("it fires");
+        let before_us = events[at].at_us - 1;
+        let answers = [health(before_us, false), health(before_us, ok)];
+        events.splice(at..at, answers);
+        let told = explain(&view(sample::delay_bug(), events, sample::WARP));
+        assert_eq!(told.iter().any(|s| s == always), expected, "{told:?}");
+    }
+}
+
+#[test]
 fn on_the_real_clock_nothing_is_said_of_clocks() {
     let told = explain(&view(sample::delay_bug(), sample::delay_events(), 1.0));
     assert!(told[0].starts_with("1.90 s into the workload"), "{told:?}");
