@@ -15,7 +15,7 @@ use temblor_explore::policy::{self, FaultKind, Scope};
 use temblor_explore::triage::{KnownPattern, Signature};
 use temblor_model::bug::{Bug, Outcome, Verdict};
 use temblor_model::campaign::{
-    BugLine, CampaignEvent, CampaignSpec, EventSink, Purpose, StartLine, StartSpec, Summary,
+    BugLine, CampaignEvent, CampaignSpec, EventSink, Purpose, StartLine, StartSpec, Summary, Tally,
 };
 use temblor_model::history::Baseline;
 use temblor_model::plan::Plan;
@@ -29,7 +29,7 @@ use crate::frozen::settle_files;
 use crate::judge;
 use crate::limits::Limits;
 use crate::load::Gate;
-use crate::search::{Next, Search, Tally};
+use crate::search::{Next, Search};
 use crate::snapshots::Snapshots;
 use crate::trial::{self, Finished, Jvms, Setup, TrialSpec};
 
@@ -115,12 +115,11 @@ impl<'a> Campaign<'a> {
 
     /// Runs the campaign to its end.
     pub fn run(mut self, past: Past) -> Result<Summary, LabError> {
-        let resumed = past
-            .searched
-            .iter()
-            .filter(|(_, outcome)| outcome.is_some())
-            .count();
-        self.start(&past, resumed as u64);
+        let mut before = Tally::default();
+        for outcome in past.searched.iter().filter_map(|(_, o)| o.as_ref()) {
+            before.count(outcome);
+        }
+        self.start(&past, before);
         if self.spec.start == StartSpec::Snapshot {
             self.snapshots = self.open_snapshots();
         }
@@ -178,7 +177,7 @@ impl<'a> Campaign<'a> {
     pub fn shrink(&self, past: Past, bug: &Bug) -> Result<Bug, LabError> {
         let unknown = || LabError::Command(format!("`{}` is no signature", bug.signature));
         let signature = Signature::from_text(&bug.signature).ok_or_else(unknown)?;
-        self.start(&past, 0);
+        self.start(&past, Tally::default());
         let clean = self.clean_runs(past.baseline)?;
         let bugs = Bugs::new(Vec::new());
         let smaller = shrink_stored(self, &clean, bug, &signature)?;
@@ -188,14 +187,15 @@ impl<'a> Campaign<'a> {
     }
 
     /// Tells that the campaign begins, and at which number.
-    fn start(&self, past: &Past, resumed: u64) {
+    fn start(&self, past: &Past, before: Tally) {
         self.next_trial
             .store(past.next_trial.max(1), Ordering::Relaxed);
         self.emit(CampaignEvent::Started {
             spec: self.spec.clone(),
             store: self.dir.display().to_string(),
             sites: self.setup.catalog.sites.len(),
-            resumed,
+            before,
+            bugs: past.bugs.len() as u64,
         });
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use temblor_explore::policy::Policy;
 use temblor_model::bug::{Outcome, Verdict};
-use temblor_model::campaign::CampaignSpec;
+use temblor_model::campaign::{CampaignSpec, Tally};
 use temblor_model::plan::Plan;
 
 use crate::LabError;
@@ -34,14 +34,6 @@ pub struct Search {
     learned: u64,
     pub tally: Tally,
     pub failure: Option<LabError>,
-}
-
-#[derive(Default)]
-pub struct Tally {
-    pub trials: u64,
-    pub fired: u64,
-    pub unreached: u64,
-    pub unknown: u64,
 }
 
 /// What a job does next.
@@ -121,10 +113,7 @@ impl Search {
 
     /// A trial is done.
     pub fn done(&mut self, order: u64, plan: Plan, outcome: Outcome) {
-        self.tally.trials += 1;
-        self.tally.fired += u64::from(!outcome.fired.is_empty());
-        self.tally.unreached += u64::from(!outcome.unreached.is_empty());
-        self.tally.unknown += u64::from(outcome.verdict == Verdict::Unknown);
+        self.tally.count(&outcome);
         if self.policy.learns() {
             self.outcomes.insert(order, (plan, outcome));
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bug::{Bug, Outcome};
+use crate::bug::{Bug, Outcome, Verdict};
 use crate::event::Event;
 use crate::history::Baseline;
 use crate::plan::{Contexts, Plan};
@@ -141,7 +141,12 @@ pub enum CampaignEvent {
         spec: CampaignSpec,
         store: String,
         sites: usize,
-        resumed: u64,
+        /// What a resumed campaign had come to before.
+        #[serde(default)]
+        before: Tally,
+        /// The bugs it had confirmed.
+        #[serde(default)]
+        bugs: u64,
     },
     /// A line for people: what is going on.
     Note {
@@ -187,6 +192,27 @@ pub enum CampaignEvent {
     Finished {
         summary: Summary,
     },
+}
+
+/// Trials of the search, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    pub trials: u64,
+    /// Trials in which at least one fault fired.
+    pub fired: u64,
+    /// Trials in which a planned fault was never reached.
+    pub unreached: u64,
+    /// Trials without a verdict.
+    pub unknown: u64,
+}
+
+impl Tally {
+    pub fn count(&mut self, outcome: &Outcome) {
+        self.trials += 1;
+        self.fired += u64::from(!outcome.fired.is_empty());
+        self.unreached += u64::from(!outcome.unreached.is_empty());
+        self.unknown += u64::from(outcome.verdict == Verdict::Unknown);
+    }
 }
 
 /// What a campaign came to: the object that `--json` ends with.

@@ -230,8 +230,9 @@ pub fn announcement(event: &CampaignEvent, width: usize, paint: Paint) -> Vec<St
             spec,
             store,
             sites,
-            resumed,
-        } => started(spec, store, *sites, *resumed, paint),
+            before,
+            ..
+        } => started(spec, store, *sites, before.trials, paint),
         CampaignEvent::Note { text } => one(Line::default().with(Style::Dim, escape::line(text))),
         CampaignEvent::BaselineDone { baseline } => one(Line::default()
             .with(Style::Good, "✓ ")

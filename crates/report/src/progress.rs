@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use temblor_model::bug::Verdict;
-use temblor_model::campaign::{CampaignEvent, CampaignSpec, Purpose};
+use temblor_model::campaign::{CampaignEvent, CampaignSpec, Purpose, Tally};
 
 use crate::escape;
 use crate::view::{short_plan, span};
@@ -15,15 +14,12 @@ use crate::view::{short_plan, span};
 pub struct Progress {
     pub spec: Option<CampaignSpec>,
     pub sites: usize,
-    /// Trials finished before this session.
+    /// Search trials finished before this session.
     pub resumed: u64,
     pub baselines: u64,
     pub confirms: u64,
     /// Search trials finished, the resumed ones included.
-    pub done: u64,
-    pub fired: u64,
-    pub unreached: u64,
-    pub unknown: u64,
+    pub search: Tally,
     /// Signatures that replays have not shown again so far.
     pub unconfirmed: BTreeSet<String>,
     pub bugs: u64,
@@ -38,13 +34,15 @@ impl Progress {
             CampaignEvent::Started {
                 spec,
                 sites,
-                resumed,
+                before,
+                bugs,
                 ..
             } => {
                 self.spec = Some(spec.clone());
                 self.sites = *sites;
-                self.resumed = *resumed;
-                self.done = *resumed;
+                self.resumed = before.trials;
+                self.search = *before;
+                self.bugs = *bugs;
             }
             CampaignEvent::TrialStarted {
                 trial,
@@ -67,12 +65,7 @@ impl Progress {
                 match purpose {
                     Purpose::Baseline => self.baselines += 1,
                     Purpose::Confirm | Purpose::Shrink => self.confirms += 1,
-                    Purpose::Search => {
-                        self.done += 1;
-                        self.fired += u64::from(!outcome.fired.is_empty());
-                        self.unreached += u64::from(!outcome.unreached.is_empty());
-                        self.unknown += u64::from(outcome.verdict == Verdict::Unknown);
-                    }
+                    Purpose::Search => self.search.count(outcome),
                 }
             }
             CampaignEvent::NotConfirmed { signature, .. } => {
@@ -89,7 +82,7 @@ impl Progress {
     /// Search trials a minute in this session, once there is something to measure.
     pub fn rate_per_minute(&self, elapsed: Duration) -> Option<f64> {
         let time = elapsed.checked_sub(self.searching_since?)?;
-        let done = self.done.checked_sub(self.resumed)?;
+        let done = self.search.trials.checked_sub(self.resumed)?;
         (done > 0 && time.as_secs_f64() > 0.5).then(|| done as f64 * 60.0 / time.as_secs_f64())
     }
 
@@ -99,7 +92,9 @@ impl Progress {
         let trials = (spec.trials > 0)
             .then(|| self.rate_per_minute(elapsed))
             .flatten()
-            .map(|rate| (spec.trials.saturating_sub(self.done) as f64 * 60.0 / rate) as u64);
+            .map(|rate| {
+                (spec.trials.saturating_sub(self.search.trials) as f64 * 60.0 / rate) as u64
+            });
         let budget = (spec.budget_s > 0).then(|| spec.budget_s.saturating_sub(elapsed.as_secs()));
         match (trials, budget) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -110,7 +105,7 @@ impl Progress {
     fn counts(&self) -> String {
         let mut text = format!(
             "{} fired, {} unreached, {} unknown",
-            self.fired, self.unreached, self.unknown
+            self.search.fired, self.search.unreached, self.search.unknown
         );
         if !self.unconfirmed.is_empty() {
             text.push_str(&format!(", {} not confirmed", self.unconfirmed.len()));
@@ -120,8 +115,8 @@ impl Progress {
 
     fn trials_text(&self) -> String {
         match self.spec.as_ref().map_or(0, |s| s.trials) {
-            0 => format!("{} trials", self.done),
-            total => format!("{}/{total} trials", self.done),
+            0 => format!("{} trials", self.search.trials),
+            total => format!("{}/{total} trials", self.search.trials),
         }
     }
 
@@ -164,7 +159,7 @@ pub fn live_lines(
         true => Line::default()
             .with(
                 Style::Accent,
-                bar(progress.done, spec.trials, bar_width(width)),
+                bar(progress.search.trials, spec.trials, bar_width(width)),
             )
             .with(Style::Bold, format!(" {}", progress.trials_text()))
             .with(Style::Plain, rate_text(progress, elapsed))

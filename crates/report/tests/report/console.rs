@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use temblor_model::campaign::{CampaignEvent, EventSink, Purpose};
+use temblor_model::campaign::{CampaignEvent, EventSink, Purpose, Tally};
 use temblor_report::JsonSink;
 use temblor_report::console::{Console, Look};
-use temblor_report::progress::{Paint, Progress, live_lines};
+use temblor_report::progress::{Paint, Progress, live_lines, plain_line};
 
 use crate::sample;
 
@@ -157,6 +157,35 @@ fn live_lines_fit_the_width_and_tell_the_time_left() {
     );
     assert_eq!(lines.last().unwrap().trim(), "and 3 more");
     assert!(live_lines(&progress, elapsed, 120, Paint(true))[0].contains("\x1b["));
+}
+
+#[test]
+fn a_resumed_campaign_counts_what_it_had_before() {
+    let mut progress = Progress::default();
+    let before = Tally {
+        trials: 40,
+        fired: 30,
+        unreached: 8,
+        unknown: 2,
+    };
+    for (at, event) in timed().into_iter().take_while(|(at, _)| at.as_secs() < 3) {
+        let event = match event {
+            CampaignEvent::Started {
+                spec, store, sites, ..
+            } => CampaignEvent::Started {
+                spec,
+                store,
+                sites,
+                before,
+                bugs: 1,
+            },
+            other => other,
+        };
+        progress.apply(&event, at);
+    }
+    let line = plain_line(&progress, Duration::from_secs(2));
+    assert!(line.starts_with("42/60 trials, 60/min; 3"), "{line}");
+    assert!(line.contains(" 8 unreached, 2 unknown; 1 bug; "), "{line}");
 }
 
 #[test]

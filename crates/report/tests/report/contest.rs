@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use temblor_model::campaign::{CampaignEvent, CampaignSpec, EventSink, Purpose, Summary};
+use temblor_model::campaign::{CampaignEvent, CampaignSpec, EventSink, Purpose, Summary, Tally};
 use temblor_report::console::Paint;
 use temblor_report::contest::{Entry, Exposed, Over, Turn, median_steps, steps};
 use temblor_report::{Contest, Store, StoreError, StoreSink, find_contest, html, publish};
@@ -216,7 +216,11 @@ fn two_sessions(root: &Path) -> Store {
                 spec: spec.clone(),
                 store: "store".into(),
                 sites: 412,
-                resumed: 30,
+                before: Tally {
+                    trials: 30,
+                    ..Tally::default()
+                },
+                bugs: 0,
             });
         }
         sink.event(&match event {

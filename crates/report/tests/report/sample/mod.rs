@@ -7,7 +7,7 @@ pub mod tasks;
 use temblor_model::bug::{
     Bug, Confirmation, FiredFault, Judgement, Misbehaviour, Outcome, Symptom, Verdict,
 };
-use temblor_model::campaign::{BugLine, CampaignEvent, CampaignSpec, Purpose, Summary};
+use temblor_model::campaign::{BugLine, CampaignEvent, CampaignSpec, Purpose, Summary, Tally};
 use temblor_model::history::{Baseline, Reached};
 use temblor_model::plan::{Fault, Plan, Step, Trigger};
 
@@ -267,7 +267,8 @@ pub fn campaign(store: &str) -> Vec<CampaignEvent> {
             spec: spec(),
             store: store.into(),
             sites: 412,
-            resumed: 0,
+            before: Tally::default(),
+            bugs: 0,
         },
         CampaignEvent::Note {
             text: "compiling trio".into(),
