@@ -20,6 +20,9 @@ pub struct Swept {
     pub site: String,
     /// Hash of the stack.
     pub stack: String,
+    /// Abstract state of the task that was hit, where it was the same in all trials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
     /// The shortest first.
     pub lengths: Vec<Length>,
 }
@@ -36,6 +39,9 @@ pub struct Length {
     pub only: BTreeSet<String>,
 }
 
+/// Trials by the delay's length in milliseconds.
+type ByLength<'t> = BTreeMap<u64, Vec<&'t TrialLine>>;
+
 impl Swept {
     /// Whether trials of different lengths came to different verdicts.
     pub fn turns(&self) -> bool {
@@ -47,7 +53,7 @@ impl Swept {
 
 /// Where the length of a delay makes a difference; different verdicts first.
 pub fn swept(view: &CampaignView) -> Vec<Swept> {
-    let mut places: BTreeMap<(&str, &str), BTreeMap<u64, Vec<&TrialLine>>> = BTreeMap::new();
+    let mut places: BTreeMap<(&str, &str), ByLength> = BTreeMap::new();
     for trial in tally::search(view) {
         let [fired] = trial.outcome.fired.as_slice() else {
             continue;
@@ -58,9 +64,10 @@ pub fn swept(view: &CampaignView) -> Vec<Swept> {
         let of_place = places.entry((&fired.site, &fired.stack)).or_default();
         of_place.entry(ms).or_default().push(trial);
     }
-    let of_place = |((site, stack), by_length)| Swept {
-        site: str::to_owned(site),
-        stack: str::to_owned(stack),
+    let of_place = |((site, stack), by_length): ((&str, &str), ByLength)| Swept {
+        site: site.to_owned(),
+        stack: stack.to_owned(),
+        state: state(by_length.values().flatten()),
         lengths: lengths(&by_length),
     };
     let mut swept: Vec<Swept> = places.into_iter().map(of_place).collect();
@@ -69,7 +76,16 @@ pub fn swept(view: &CampaignView) -> Vec<Swept> {
     swept
 }
 
-fn lengths(by_length: &BTreeMap<u64, Vec<&TrialLine>>) -> Vec<Length> {
+fn state<'t>(trials: impl Iterator<Item = &'t &'t TrialLine>) -> Option<String> {
+    let states = trials.flat_map(|t| &t.outcome.fired).map(|f| &f.state);
+    let states: BTreeSet<&Option<String>> = states.collect();
+    match Vec::from_iter(states).as_slice() {
+        [one] => Option::clone(one),
+        _ => None,
+    }
+}
+
+fn lengths(by_length: &ByLength) -> Vec<Length> {
     let shown: Vec<BTreeSet<&str>> = by_length.values().map(|trials| shows(trials)).collect();
     let everywhere = |what: &&str| shown.iter().all(|shows| shows.contains(what));
     let length = |((ms, trials), shows): ((&u64, &Vec<&TrialLine>), &BTreeSet<&str>)| Length {

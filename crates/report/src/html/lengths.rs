@@ -3,12 +3,13 @@
 use std::fmt::Write;
 
 use temblor_model::bug::Verdict;
+use temblor_model::plan::Fault;
 
 use super::badge;
 use crate::escape::{html, shorten};
 use crate::lengths::{Length, Swept, swept};
 use crate::progress::plural;
-use crate::view::{CampaignView, seconds, short_site};
+use crate::view::{CampaignView, short_site};
 
 /// Rows on the page; the rest is in the file.
 const ROWS_MOST: usize = 100;
@@ -41,8 +42,11 @@ pub(super) fn section(view: &CampaignView) -> String {
 
 fn row(place: &Swept) -> String {
     let lengths: String = place.lengths.iter().map(length).collect();
+    let state = place.state.as_deref().map_or(String::new(), |state| {
+        format!("<div class=\"dim\">in {}</div>", html(state))
+    });
     format!(
-        "<tr><td title=\"{}, stack {}\">{}</td><td>{lengths}</td></tr>\n",
+        "<tr><td title=\"{}, stack {}\">{}{state}</td><td>{lengths}</td></tr>\n",
         html(&place.site),
         html(&place.stack),
         html(&short_site(&place.site))
@@ -56,10 +60,14 @@ fn length(length: &Length) -> String {
         Verdict::Fail => ("new", "fail"),
     };
     let trials: Vec<String> = length.trials.iter().map(u64::to_string).collect();
-    let length_s = seconds(length.ms.saturating_mul(1000));
+    let fault = Fault::Delay { ms: length.ms };
+    let word = match trials.len() {
+        1 => "trial",
+        _ => "trials",
+    };
     let mut out = format!(
-        "<p class=\"badges\">{}<span class=\"dim\">trial {}</span></p>",
-        badge(class, &format!("{length_s}: {verdict}")),
+        "<p class=\"badges\">{}<span class=\"dim\">{word} {}</span></p>",
+        badge(class, &format!("{fault}: {verdict}")),
         trials.join(", ")
     );
     if length.only.is_empty() {

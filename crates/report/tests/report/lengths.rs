@@ -1,6 +1,6 @@
 //! Trials that differ only in the length of one delay are told side by side.
 
-use temblor_model::bug::{Judgement, Misbehaviour, Symptom, Verdict};
+use temblor_model::bug::{FiredFault, Judgement, Misbehaviour, Symptom, Verdict};
 use temblor_model::campaign::Purpose;
 use temblor_report::html;
 use temblor_report::lengths::{Swept, swept};
@@ -13,7 +13,13 @@ use crate::sample;
 /// A trial of the search: fault, site and verdict, and what the thread that was hit logs.
 fn line(trial: u64, (fault, site, verdict): (&str, &str, Verdict), log: &[&str]) -> TrialLine {
     let mut outcome = sample::outcome(trial, verdict, true);
-    outcome.fired = vec![sample::fired_fault("n1", site, fault, 1)];
+    outcome.fired = vec![FiredFault {
+        state: Some(format!(
+            "{} of {site}",
+            if trial == 2 { "end" } else { "start" }
+        )),
+        ..sample::fired_fault("n1", site, fault, 1)
+    }];
     let symptom = |shows, line: &str| Symptom {
         shows,
         ..sample::symptom("log", line, &[], 2)
@@ -104,6 +110,7 @@ fn lengths_that_make_a_difference_are_told_different_verdicts_first() {
         ]
     );
     assert_eq!((swept[1].site.as_str(), swept[1].turns()), (READ, false));
+    assert!(swept[0].state.is_some() && swept[1].state.is_none());
     // What the longer delay does not bring about any more.
     assert_eq!(
         told(&swept[1]),
@@ -122,9 +129,11 @@ fn the_page_tells_them_and_stays_silent_without_any() {
     assert_harmless(&page);
     for part in [
         title,
-        "15.0 s: pass",
-        "60.0 s: fail",
-        "5 min: pass",
+        "delay 15 s: pass",
+        "delay 60 s: fail",
+        "delay 300 s: pass",
+        "trials 4, 5<",
+        "in start of x.B.write",
         "B.write &gt; Out.write",
     ] {
         assert!(page.contains(part), "{part} is missing");
