@@ -5,7 +5,7 @@
 //! enough, and never fewer run than there are cores. Trials that wait at the same time will work at
 //! the same time, too: there are no more of them than the cores have time for on average.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::campaign::lock;
@@ -145,9 +145,10 @@ impl State {
     }
 }
 
-/// Cores of this machine.
+/// Cores of this machine. Asked for once: the answer is read from many files.
 pub fn cores() -> u32 {
-    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+    static CORES: OnceLock<u32> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u32))
 }
 
 fn busy_between(before: Ticks, after: Ticks) -> f64 {
