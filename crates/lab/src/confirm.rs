@@ -26,8 +26,8 @@ use crate::shrink;
 /// Replays on the real clock that run side by side; they mostly sleep.
 const REAL_CLOCK_JOBS: u32 = 3;
 
-/// So many trials with one cause are replayed in vain before it is given up: another place or
-/// moment may do better.
+/// So many trials with one cause are replayed in vain before others have to be seen: another place
+/// or moment may do better.
 const TRIES: u32 = 3;
 
 /// What became of a cause.
@@ -35,11 +35,37 @@ enum State {
     Confirming {
         trials: Vec<u64>,
     },
-    /// Could not be shown again, with the plans of so many trials.
-    Unconfirmed {
-        tries: u32,
-    },
+    /// Could not be shown again so far.
+    Unconfirmed(Vain),
     Found(Box<Bug>),
+}
+
+/// Trials with one signature, none of which could be shown again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Vain {
+    /// How many were replayed.
+    tries: u32,
+    /// How many there are.
+    seen: u32,
+    /// How many there were at the last try.
+    seen_then: u32,
+}
+
+impl Vain {
+    /// Whether the newest of them is worth replays: the first ones are, and then the more often it
+    /// shows in the search, the less likely is it an accident.
+    fn is_due(&self) -> bool {
+        self.tries < TRIES || self.seen >= 2 * self.seen_then
+    }
+
+    /// One more was replayed, while so many more were seen.
+    fn and_one(self, seen: u32) -> Vain {
+        Vain {
+            tries: self.tries + 1,
+            seen: self.seen + seen,
+            seen_then: self.seen,
+        }
+    }
 }
 
 /// What failed in a campaign, by cause: the known bug it matches, else its signature.
@@ -58,8 +84,8 @@ struct Candidate {
     plan: Plan,
     outcome: Outcome,
     shrunk: Option<ShrunkFrom>,
-    /// Trials with its signature that were replayed in vain before.
-    tries: u32,
+    /// Trials with its signature, it included, none of which was shown again before.
+    vain: Vain,
 }
 
 impl Candidate {
@@ -105,7 +131,7 @@ impl Bugs {
         let states = lock(&self.by_cause);
         states
             .values()
-            .filter(|s| matches!(s, State::Unconfirmed { .. }))
+            .filter(|s| matches!(s, State::Unconfirmed(_)))
             .count() as u64
     }
 
@@ -130,7 +156,7 @@ impl Bugs {
             return Ok(());
         };
         let cause = told.known.as_ref().unwrap_or(&told.signature.text).clone();
-        let Some(tries) = self.is_new(campaign, &cause, &told.signature, outcome.trial) else {
+        let Some(vain) = self.is_new(campaign, &cause, &told.signature, outcome.trial) else {
             return Ok(());
         };
         let plan = exact(campaign, clean, plan, &outcome);
@@ -140,7 +166,7 @@ impl Bugs {
             plan,
             outcome,
             shrunk: None,
-            tries,
+            vain,
         };
         let proof = candidate.proof(campaign);
         let mut warped = replay_warped(campaign, clean, &proof, candidate.plan.clone())?;
@@ -203,27 +229,35 @@ impl Bugs {
         }
     }
 
-    /// Notes the trial under its signature. For whoever is to be replayed: how many were in vain.
+    /// Notes the trial under its signature. For whoever is to be replayed: what was in vain so far.
     fn is_new(
         &self,
         campaign: &Campaign<'_>,
         cause: &str,
         signature: &Signature,
         trial: u64,
-    ) -> Option<u32> {
+    ) -> Option<Vain> {
         let mut states = lock(&self.by_cause);
-        let tries = match states.get(&signature.text) {
-            Some(State::Unconfirmed { tries }) if *tries >= TRIES => return None,
-            Some(State::Unconfirmed { tries }) => *tries,
-            _ => 0,
+        let vain = match states.get_mut(&signature.text) {
+            Some(State::Unconfirmed(vain)) => {
+                vain.seen += 1;
+                *vain
+            }
+            _ => Vain {
+                seen: 1,
+                ..Vain::default()
+            },
         };
+        if !vain.is_due() {
+            return None;
+        }
         match states.get_mut(cause) {
-            None | Some(State::Unconfirmed { .. }) => {
+            None | Some(State::Unconfirmed(_)) => {
                 let state = State::Confirming {
                     trials: vec![trial],
                 };
                 states.insert(cause.to_string(), state);
-                Some(tries)
+                Some(vain)
             }
             Some(State::Confirming { trials }) => {
                 trials.push(trial);
@@ -254,11 +288,14 @@ impl Bugs {
         let signature = candidate.told.signature.text.clone();
         let mut states = lock(&self.by_cause);
         // Another way to the same known bug may do better.
-        states.remove(&candidate.cause);
+        let meanwhile = match states.remove(&candidate.cause) {
+            Some(State::Confirming { trials }) => trials.len() as u32 - 1,
+            _ => 0,
+        };
         // Others with the signature may be a bug already, or on the way to it.
-        if let None | Some(State::Unconfirmed { .. }) = states.get(&signature) {
-            let tries = candidate.tries + 1;
-            states.insert(signature.clone(), State::Unconfirmed { tries });
+        if let None | Some(State::Unconfirmed(_)) = states.get(&signature) {
+            let vain = candidate.vain.and_one(meanwhile);
+            states.insert(signature.clone(), State::Unconfirmed(vain));
         }
         drop(states);
         campaign.emit(CampaignEvent::NotConfirmed {
@@ -276,7 +313,7 @@ impl Bugs {
             plan,
             outcome,
             shrunk,
-            tries: _,
+            vain: _,
         } = candidate;
         let mut states = lock(&self.by_cause);
         let trials = match states.get(cause) {
@@ -303,7 +340,7 @@ impl Bugs {
             signature: signature.text.clone(),
         };
         // Earlier tries that were in vain no longer count.
-        if let Some(State::Unconfirmed { .. }) = states.get(&signature.text) {
+        if let Some(State::Unconfirmed(_)) = states.get(&signature.text) {
             states.remove(&signature.text);
         }
         states.insert(cause.clone(), State::Found(Box::new(bug.clone())));
@@ -406,4 +443,30 @@ fn exact(campaign: &Campaign<'_>, clean: &Clean, plan: Plan, outcome: &Outcome) 
     // A fork of a ready cluster counts from there.
     let ready = outcome.from == Some(Point::Ready.to_string());
     exact::exact(&plan, &outcome.fired, plan.working || ready, roams)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Trials that were replayed, of those that showed the same, if none is shown again and so many
+    /// more come during each replay.
+    fn tried(trials: u32, meanwhile: u32) -> Vec<u32> {
+        let (mut vain, mut tried) = (Vain::default(), Vec::new());
+        while vain.seen < trials {
+            vain.seen += 1;
+            if vain.is_due() {
+                tried.push(vain.seen);
+                vain = vain.and_one(meanwhile);
+            }
+        }
+        tried
+    }
+
+    #[test]
+    fn what_shows_again_and_again_is_not_given_up() {
+        assert_eq!(tried(30, 0), [1, 2, 3, 6, 12, 24]);
+        assert_eq!(tried(30, 2), [1, 4, 7, 14, 28]);
+        assert_eq!(tried(2, 0), [1, 2]);
+    }
 }
