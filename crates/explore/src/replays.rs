@@ -41,10 +41,12 @@ impl Proof {
     }
 
     pub fn is_in(&self, outcome: &Outcome) -> bool {
+        // What fails when no fault came about is none of the plan's doing.
+        let struck = !outcome.fired.is_empty() || outcome.unreached.is_empty();
         match self {
             Proof::Failure => outcome.verdict == Verdict::Fail,
-            Proof::Signature(signature, sides) => confirms(signature, sides, outcome),
-            Proof::Known(pattern) => pattern.fits(outcome).is_some(),
+            Proof::Signature(signature, sides) => struck && confirms(signature, sides, outcome),
+            Proof::Known(pattern) => struck && pattern.fits(outcome).is_some(),
         }
     }
 }
@@ -195,6 +197,13 @@ mod tests {
         assert!(Proof::of(None, [], None, &known).is_in(&outcome));
         let words = [proof(None), proof(Some("x-1"))].map(|p| p.to_string());
         assert_eq!(words, [signature.text.clone(), "x-1".into()]);
+        // The plan's only step did not fire: the same failure, for another reason.
+        let without = Outcome {
+            unreached: vec![0],
+            ..outcome.clone()
+        };
+        assert!(!proof(None).is_in(&without) && !proof(Some("x-1")).is_in(&without));
+        assert!(Proof::Failure.is_in(&without));
     }
 
     fn plan(node: Option<&str>) -> Plan {
