@@ -248,10 +248,8 @@ impl Bugs {
                 ..Vain::default()
             },
         };
-        if !vain.is_due() {
-            return None;
-        }
         match states.get_mut(cause) {
+            None | Some(State::Unconfirmed(_)) if !vain.is_due() => None,
             None | Some(State::Unconfirmed(_)) => {
                 let state = State::Confirming {
                     trials: vec![trial],
