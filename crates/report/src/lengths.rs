@@ -53,7 +53,7 @@ impl Swept {
 
 /// Where the length of a delay makes a difference; different verdicts first.
 pub fn swept(view: &CampaignView) -> Vec<Swept> {
-    let mut places: BTreeMap<(&str, &str), ByLength> = BTreeMap::new();
+    let mut places: BTreeMap<(&str, &str), ByLength<'_>> = BTreeMap::new();
     for trial in tally::search(view) {
         let [fired] = trial.outcome.fired.as_slice() else {
             continue;
@@ -64,7 +64,7 @@ pub fn swept(view: &CampaignView) -> Vec<Swept> {
         let of_place = places.entry((&fired.site, &fired.stack)).or_default();
         of_place.entry(ms).or_default().push(trial);
     }
-    let of_place = |((site, stack), by_length): ((&str, &str), ByLength)| Swept {
+    let of_place = |((site, stack), by_length): ((&str, &str), ByLength<'_>)| Swept {
         site: site.to_owned(),
         stack: stack.to_owned(),
         state: state(by_length.values().flatten()),
@@ -85,7 +85,7 @@ fn state<'t>(trials: impl Iterator<Item = &'t &'t TrialLine>) -> Option<String> 
     }
 }
 
-fn lengths(by_length: &ByLength) -> Vec<Length> {
+fn lengths(by_length: &ByLength<'_>) -> Vec<Length> {
     let shown: Vec<BTreeSet<&str>> = by_length.values().map(|trials| shows(trials)).collect();
     let everywhere = |what: &&str| shown.iter().all(|shows| shows.contains(what));
     let length = |((ms, trials), shows): ((&u64, &Vec<&TrialLine>), &BTreeSet<&str>)| Length {
